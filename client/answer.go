@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
@@ -16,6 +17,9 @@ import (
 // A Request is a message that the agent received.
 type Request struct {
 	Message *schema.Message
+	// Entry is its file, if Next, Take or Read gave it. ShownBefore is when somebody else had noticed it, zero if nobody had.
+	Entry       mailbox.Entry
+	ShownBefore time.Time
 
 	client *Client
 }
@@ -139,7 +143,7 @@ func (p *Prepared) answer(ctx context.Context) (r *Receipt, err error) {
 		_, err := c.w.Pending(ctx, string(p.request.Message.ID), c.agent)
 		return nil, &track.AnsweredError{Request: p.request.Message, Answer: slot.Answer, Pending: err == nil}
 	}
-	if err := track.CheckBusy(c.w, p.request.Message, c.agent, c.process); err != nil {
+	if err := track.CheckBusy(c.w, p.request.Message, c.agent, c.holder()); err != nil {
 		return nil, err
 	}
 	return p.deliver(ctx)

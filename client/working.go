@@ -35,7 +35,7 @@ func (c *Client) Working(ctx context.Context, id, text string) (m *schema.Messag
 			return err
 		}
 		m = e.Message
-		return track.NoteWorking(c.w, c.agent, track.KeyOf(m), text, c.process)
+		return track.NoteWorking(c.w, c.agent, track.KeyOf(m), text, c.holder())
 	})
 	if err != nil {
 		return m, err

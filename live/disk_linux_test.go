@@ -7,8 +7,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/oacp-go/oacp/internal/testing/check"
 	"golang.org/x/sys/unix"
+
+	"github.com/oacp-go/oacp/internal/testing/check"
 )
 
 // smallDisk mounts a small file system for the state of the workspace, and returns the path of a file on it

@@ -255,7 +255,7 @@ func (h *Hook) prove(s *Session, event string) error {
 		return nil
 	}
 	err := track.NoteNoticed(h.Workspace, h.Agent, noticed,
-		track.Noticed{Session: s.ID, Program: string(h.Program), At: h.now(), Process: s.Process})
+		track.Noticed{Holder: s.holder(), At: h.now()})
 	if err != nil {
 		s.Shown = before
 	}

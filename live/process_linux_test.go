@@ -1,10 +1,11 @@
 package live
 
 import (
-	"github.com/oacp-go/oacp/internal/process"
 	"os"
 	"testing"
 	"time"
+
+	"github.com/oacp-go/oacp/internal/process"
 )
 
 // TestSharedProcess checks that a session whose terminal is not known lives as long as its process does, and

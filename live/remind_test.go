@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oacp-go/oacp/internal/process"
 	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn/track"
@@ -30,7 +29,7 @@ func (r *reminding) reply(from, to schema.AgentName, parent *schema.Message, kin
 
 func (r *reminding) works() {
 	r.Helper()
-	err := track.NoteWorking(r.Workspace, r.Agent, track.KeyOf(r.request), "half done", process.Process{})
+	err := track.NoteWorking(r.Workspace, r.Agent, track.KeyOf(r.request), "half done", track.Holder{})
 	if err != nil {
 		r.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 // A Session is a session of a program that acts for an agent.
@@ -199,6 +200,13 @@ func (s *Session) prepare(dir *durable.Dir) (*durable.Replacement, error) {
 		return nil, nil
 	}
 	return dir.Prepare(name, data, 0o644)
+}
+
+// holder returns what the ledger knows the session as: another process that continues it is another one.
+func (s *Session) holder() track.Holder {
+	h := track.HolderOf(s.Process)
+	h.Session, h.Program = s.ID, string(s.Program)
+	return h
 }
 
 // register records that the session lives. It is not greeted yet, so the next event begins it if this one fails.

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oacp-go/oacp/internal/process"
 	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
@@ -126,10 +125,8 @@ func BenchmarkBeside(b *testing.B) {
 				}
 				answer := conversation.Reply(found[0].Message, "codex")
 				answer.Type, answer.Body = schema.Question, schema.TextValue("Which one?")
-				return track.SendOnce(ctx, w, found[0].Message, &answer, process.Process{}, false, func() error {
-					_, err := w.Send(ctx, answer, nil)
-					return err
-				})
+				_, err = w.Send(ctx, answer, nil)
+				return err
 			}, nil},
 			{"read-short", named(pending.ID.Short()), nil},
 			{"read", named(string(pending.ID)), nil},

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/agent"
-	"github.com/oacp-go/oacp/internal/process"
 	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
@@ -35,7 +34,7 @@ func keysOf(t testing.TB, messages []*schema.Message) []track.Key {
 func noteNoticed(t testing.TB, w *mailbox.Workspace, messages []*schema.Message, sessions ...string) {
 	t.Helper()
 	for _, session := range sessions {
-		if err := track.NoteNoticed(w, "codex", keysOf(t, messages), track.Noticed{Session: session, Program: "codex"}); err != nil {
+		if err := track.NoteNoticed(w, "codex", keysOf(t, messages), track.Noticed{Holder: track.Holder{Session: session, Program: "codex"}}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -144,7 +143,7 @@ func TestWorkingByAnotherClock(t *testing.T) {
 	if err := r.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := track.NoteWorking(w, "codex", keysOf(t, []*schema.Message{m})[0], "by hand", process.Process{}); err != nil {
+	if err := track.NoteWorking(w, "codex", keysOf(t, []*schema.Message{m})[0], "by hand", track.Holder{}); err != nil {
 		t.Fatal(err)
 	}
 	wantNoticed(t, w, m.ID, track.StageWorking)
@@ -167,7 +166,7 @@ func TestNoticedAt(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
 	sent := send(t, w, question("one"), question("two"))
-	first := track.Noticed{Session: "0193", Program: "claude", At: time.Date(2026, 3, 1, 10, 42, 0, 0, time.FixedZone("", 3600))}
+	first := track.Noticed{Holder: track.Holder{Session: "0193", Program: "claude"}, At: time.Date(2026, 3, 1, 10, 42, 0, 0, time.FixedZone("", 3600))}
 	later := first
 	later.At = later.At.Add(time.Hour)
 	for _, by := range []track.Noticed{first, later} {
@@ -182,7 +181,7 @@ func TestNoticedAt(t *testing.T) {
 		}
 	}
 	for name, err := range map[string]error{
-		"no program":    track.NoteNoticed(w, "codex", keysOf(t, sent), track.Noticed{Session: "0193"}),
+		"no program":    track.NoteNoticed(w, "codex", keysOf(t, sent), track.Noticed{Holder: track.Holder{Session: "0193"}}),
 		"unknown agent": track.NoteNoticed(w, "gemini", keysOf(t, sent), first),
 		"no agent":      track.NoteNoticed(w, "../x", keysOf(t, sent), first),
 	} {

@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/oacp-go/oacp/internal/process"
 	"github.com/oacp-go/oacp/internal/staging"
 	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
@@ -51,7 +50,7 @@ var stageMakers = []struct {
 	}},
 	{"turn", track.StageWorking, func(s *stageMaker, m *schema.Message) { s.fact(track.Started, m, "") }},
 	{"word", track.StageWorking, func(s *stageMaker, m *schema.Message) {
-		s.check(track.NoteWorking(s.w, "codex", track.KeyOf(m), "half done", process.Process{}))
+		s.check(track.NoteWorking(s.w, "codex", track.KeyOf(m), "half done", track.Holder{}))
 	}},
 	{"hold", track.StageHeld, func(s *stageMaker, m *schema.Message) { s.fact(track.Held, m, "a person decides") }},
 	{"expi", track.StageExpired, nil},

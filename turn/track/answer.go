@@ -54,15 +54,15 @@ func (e *BusyError) Explain() (code, hint string) {
 	return "already_working", "oacp status " + e.Request.ID.Short() + " shows how far it gets; --again sends an answer all the same"
 }
 
-// CheckBusy returns a *BusyError if a turn works on the request to which this process does not belong or, unless by is zero,
-// if a living process of the agent, other than by, says that it works on it.
-func CheckBusy(w *mailbox.Workspace, request *schema.Message, agent schema.AgentName, by process.Process) error {
+// CheckBusy returns a *BusyError if a turn works on the request to which this process does not belong or, unless by is a
+// person, if another living holder says that it works on it.
+func CheckBusy(w *mailbox.Workspace, request *schema.Message, agent schema.AgentName, by Holder) error {
 	state, err := newTracker(w).inbox(agent)
 	if err != nil {
 		return err
 	}
 	rec := state.history.Records[KeyOf(request)]
-	if rec != nil && rec.saysWorking() && rec.Working.Process != by && by.PID > 0 && rec.Working.Process.IsAlive() {
+	if rec != nil && rec.saysWorking() && by != Person && rec.Working.holder() != by && rec.Working.holder().lives(rec.Working.At, time.Now()) {
 		return &BusyError{request, agent, inSeconds(rec.Working.At), rec.Working.Process}
 	}
 	if !state.running || rec == nil || !rec.Running || rec.isOwn() {
@@ -121,7 +121,7 @@ func Once(w *mailbox.Workspace, agent schema.AgentName, key string, draft schema
 }
 
 // SendOnce calls send, which sends the reply, unless the request is answered or worked on by others.
-func SendOnce(ctx context.Context, w *mailbox.Workspace, request, reply *schema.Message, by process.Process, again bool, send func() error) error {
+func SendOnce(ctx context.Context, w *mailbox.Workspace, request, reply *schema.Message, by Holder, again bool, send func() error) error {
 	if again || request == nil || !reply.Answers(request) {
 		return send()
 	}

@@ -39,8 +39,11 @@ const (
 	stopped FactKind = "stopped"
 	// noted is a message that the model of an interactive session has; see NoteNoticed.
 	noted FactKind = "noticed"
-	// unread is a message that the recipient wants to count as new again; see NoteUnread.
-	unread FactKind = "unread"
+	// offered is a message that a holder is given, and returned one that is new again; see Offer and Return. unread is what
+	// earlier versions wrote for that.
+	offered  FactKind = "offered"
+	returned FactKind = "returned"
+	unread   FactKind = "unread"
 	// once is a message that the agent sends once; see Once.
 	once FactKind = "once"
 	// working is a message that the recipient says it works on, with a text; see NoteWorking. finished belongs to no
@@ -79,10 +82,13 @@ type Fact struct {
 	RetryAt time.Time `json:"retry_at,omitzero"`
 	Session string    `json:"session,omitempty"`
 	// Program is the program of the session that noticed the message, and Process the process of the agent.
-	Program    string          `json:"program,omitempty"`
-	Process    process.Process `json:"process,omitzero"`
-	DurationMS int64           `json:"duration_ms,omitempty"`
-	Usage      Usage           `json:"usage,omitzero"`
+	Program string          `json:"program,omitempty"`
+	Process process.Process `json:"process,omitzero"`
+	// System is where the process is; see Holder. Unwritten is set if a holder that returns the message was shown nothing of it.
+	System     string `json:"system,omitempty"`
+	Unwritten  bool   `json:"unwritten,omitempty"`
+	DurationMS int64  `json:"duration_ms,omitempty"`
+	Usage      Usage  `json:"usage,omitzero"`
 	// Text is what the recipient says about its work.
 	Text string `json:"text,omitempty"`
 	// Send is the message to send next. It has its id, so sending it again changes nothing.

@@ -20,6 +20,8 @@ type History struct {
 	// Released counts the facts that may end the wait of a message: a turn that does not count, or a
 	// person who resumes a conversation or restores a message.
 	Released int
+	// signs are when holders last did something with a message.
+	signs map[Holder]time.Time
 	// failures counts the turns that failed since the last success.
 	failures int
 	// end is how much of the journal was read, in bytes.
@@ -59,6 +61,9 @@ type Record struct {
 	// an answer.
 	Unsent *schema.Message `json:"unsent,omitempty"`
 	Sent   schema.ID       `json:"sent,omitempty"`
+	// Offered are the holders that were given the message, each once. MaySeen is set if one returned it that may have shown it.
+	Offered []Noticed `json:"offered,omitempty"`
+	MaySeen bool      `json:"may_seen,omitempty"`
 	// Noticed are the sessions and processes that noticed the message, each once, in the order of the facts.
 	Noticed []Noticed `json:"noticed,omitempty"`
 	// Working is what the recipient said last about its work on the message.
@@ -127,6 +132,7 @@ func NewHistory() *History {
 		Records:       make(map[Key]*Record),
 		Conversations: make(map[schema.ConversationID]*conversationState),
 		Senders:       make(map[schema.AgentName]*senderState),
+		signs:         make(map[Holder]time.Time),
 	}
 }
 
@@ -180,6 +186,9 @@ func (h *History) Apply(f *Fact) {
 	default:
 		rec := entry(h.Records, f.Key)
 		rec.Key, rec.Last = f.Key, f.At
+		if by := f.holder(); by != (Holder{}) {
+			h.signs[by] = later(h.signs[by], f.At)
+		}
 		h.applyToRecord(rec, f)
 	}
 }
@@ -240,13 +249,13 @@ func (h *History) applyToRecord(rec *Record, f *Fact) {
 	case Answered, Bounced, Unsendable, Acknowledged, Buried:
 		rec.applyAfterOutcome(f)
 	case noted:
-		rec.addNoticed(Noticed{Session: f.Session, Program: f.Program, At: f.At, Process: f.Process})
+		rec.addNoticed(Noticed{f.holder(), f.At})
+	case offered, returned, unread:
+		rec.applyOffer(f)
 	case once:
 		rec.Once = f.Send
-	case unread:
-		rec.Noticed, rec.Working = nil, nil
 	case working:
-		rec.Working = &Working{At: f.At, Text: f.Text, Process: f.Process}
+		rec.Working = &Working{At: f.At, Text: f.Text, Process: f.Process, System: f.System}
 		for _, turn := range []time.Time{rec.Started, rec.Ended} {
 			if !rec.Working.At.After(turn) { // a clock went back since then
 				rec.Working.At = turn.Add(1)
@@ -258,22 +267,14 @@ func (h *History) applyToRecord(rec *Record, f *Fact) {
 	}
 }
 
-// addNoticed adds who noticed the message. A session that continues in another process counts once. After another turn,
-// noticing it again counts again.
+// addNoticed adds who noticed the message. After another turn, noticing it again counts again.
 func (rec *Record) addNoticed(by Noticed) {
-	i := slices.IndexFunc(rec.Noticed, func(n Noticed) bool {
-		return n.Session == by.Session && n.Program == by.Program && (by.Session != "" || n.Process == by.Process)
-	})
-	if i < 0 {
+	i := slices.IndexFunc(rec.Noticed, func(n Noticed) bool { return n.Holder == by.Holder })
+	switch {
+	case i < 0:
 		rec.Noticed = append(rec.Noticed, by)
-		return
-	}
-	n := &rec.Noticed[i]
-	if by.Process.PID > 0 {
-		n.Process = by.Process
-	}
-	if !n.At.After(rec.Started) {
-		n.At = by.At
+	case !rec.Noticed[i].At.After(rec.Started):
+		rec.Noticed[i].At = by.At
 	}
 }
 

@@ -4,21 +4,14 @@ import (
 	"errors"
 	"time"
 
-	"github.com/oacp-go/oacp/internal/process"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
 
-// Noticed records that an agent was shown a message: the model of an interactive session has it, or a command printed
-// it.
+// Noticed records that an agent has a message: the model of an interactive session has it, or a command printed it.
 type Noticed struct {
-	// Session is the program's id of the session. It is empty if a command printed the message.
-	Session string `json:"session"`
-	// Program is claude or codex, or empty if it is unknown.
-	Program string    `json:"program"`
-	At      time.Time `json:"at"`
-	// Process is the process of the agent, if it is known.
-	Process process.Process `json:"process,omitzero"`
+	Holder
+	At time.Time `json:"at"`
 }
 
 // NoteNoticed durably records in the journal of an agent that it was shown these messages. A zero time means now. After
@@ -35,18 +28,10 @@ func NoteNoticed(w *mailbox.Workspace, agent schema.AgentName, messages []Key, b
 	}
 	facts := make([]Fact, len(messages))
 	for i, k := range messages {
-		facts[i] = Fact{At: by.At, Kind: noted, Envelope: Envelope{Key: k}, Session: by.Session, Program: by.Program, Process: by.Process}
+		facts[i] = noted.by(by.Holder, k)
+		facts[i].At = by.At
 	}
 	return appendFacts(w, agent, facts...)
-}
-
-// NoteUnread durably records in the journal of an agent that a message counts as one that it was not shown, and does not
-// work on, until that is noted again.
-func NoteUnread(w *mailbox.Workspace, agent schema.AgentName, message Key) error {
-	if err := w.CheckAgent(agent); err != nil {
-		return err
-	}
-	return appendFacts(w, agent, Fact{Kind: unread, Envelope: Envelope{Key: message}})
 }
 
 // wasNoticed reports whether a session noticed the message, or it had a turn or a reply, or a sender asked too late to take it back.

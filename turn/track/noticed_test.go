@@ -138,23 +138,25 @@ func BenchmarkNoteNoticed(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if err := NoteNoticed(w, "codex", []Key{k}, Noticed{Session: "session", Program: "codex"}); err != nil {
+		if err := NoteNoticed(w, "codex", []Key{k}, Noticed{Holder: Holder{Session: "session", Program: "codex"}}); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
-// TestNoticedBy checks that a session counts once, in whatever process it is, and a process without a session once.
+// TestNoticedBy checks that a holder counts once, and that a session in another process is another holder.
 func TestNoticedBy(t *testing.T) {
 	first, second := process.Process{PID: 7, Started: "1"}, process.Process{PID: 8, Started: "2"}
 	var rec Record
-	for _, by := range []Noticed{
-		{Process: first}, {Process: second}, {Process: first},
+	var want []Noticed
+	for _, by := range []Holder{
+		{Process: first}, {Process: second}, {Process: first, System: "elsewhere"},
 		{Session: "s", Program: "claude", Process: first}, {Session: "s", Program: "claude", Process: second}, {Session: "s", Program: "claude"},
 	} {
-		rec.addNoticed(by)
+		rec.addNoticed(Noticed{Holder: by})
+		rec.addNoticed(Noticed{Holder: by})
+		want = append(want, Noticed{Holder: by})
 	}
-	want := []Noticed{{Process: first}, {Process: second}, {Session: "s", Program: "claude", Process: second}}
 	if !slices.Equal(rec.Noticed, want) {
 		t.Errorf("noticed by %+v, want %+v", rec.Noticed, want)
 	}
@@ -173,23 +175,23 @@ func TestReplyShowsNotice(t *testing.T) {
 	}
 }
 
-// TestUnread checks that a message that was noticed or worked on is new again once it is unread, and that nothing else
-// about it changes.
-func TestUnread(t *testing.T) {
+// TestReturn checks that a message that was noticed or worked on is new again once it is returned, that nothing else about
+// it changes, and that its sender cannot take it back if it may have been seen.
+func TestReturn(t *testing.T) {
 	w := newWorkspace(t)
 	m := send(t, w, question("one"))[0]
-	k := KeyOf(m)
+	k, by := KeyOf(m), HolderOf(process.Read(os.Getpid()).Process)
 	news := NewsOf(w, "codex")
 	for range 2 {
 		for _, note := range []func() error{
-			func() error { return NoteNoticed(w, "codex", []Key{k}, Noticed{}) },
-			func() error { return NoteWorking(w, "codex", k, "half done", process.Process{}) },
+			func() error { return NoteNoticed(w, "codex", []Key{k}, Noticed{Holder: by}) },
+			func() error { return NoteWorking(w, "codex", k, "half done", by) },
 		} {
 			if err := note(); err != nil || news.Has(m) {
 				t.Errorf("the message that was noticed is new: %v", err)
 			}
-			if err := NoteUnread(w, "codex", k); err != nil || !news.Has(m) {
-				t.Errorf("the message that is unread is not new: %v", err)
+			if err := Return(w, "codex", by, false, k); err != nil || !news.Has(m) {
+				t.Errorf("the message that is returned is not new: %v", err)
 			}
 		}
 	}
@@ -197,16 +199,34 @@ func TestUnread(t *testing.T) {
 	if err != nil || len(p) != 1 || p[0].Stage != StageWaiting || len(p[0].Noticed) > 0 || p[0].Working != nil {
 		t.Errorf("the progress of the message is %+v (%v), want none", p, err)
 	}
-	j := openJournal(t)
-	rec := recordNumber(1)
-	j.mustAppend(t, Started.About(rec), Failed.About(rec))
-	before, _ := j.Get(rec.Key)
-	j.mustAppend(t, noticedBy(rec, "one"), Fact{Kind: unread, Envelope: Envelope{Key: rec.Key}})
-	after, _ := j.Get(rec.Key)
-	if before.Last = after.Last; !reflect.DeepEqual(after, before) {
-		t.Errorf("unread made %+v of %+v", after, before)
+	if p, err := Recall(t.Context(), w, m); err != nil || p[0].Stage != StageWaiting {
+		t.Errorf("a message that may have been seen is taken back: %+v (%v)", p, err)
 	}
-	if err := NoteUnread(w, "nobody", k); err == nil {
-		t.Error("an agent that does not exist has unread mail")
+	if err := Return(w, "nobody", by, false, k); err == nil {
+		t.Error("an agent that does not exist returns mail")
+	}
+}
+
+// TestReturnUnwritten checks that a message of which a holder was shown nothing can be taken back, and that an earlier version's
+// fact makes a message new.
+func TestReturnUnwritten(t *testing.T) {
+	w := newWorkspace(t)
+	m, other := send(t, w, question("one"))[0], send(t, w, question("two"))[0]
+	by := HolderOf(process.Read(os.Getpid()).Process)
+	given := offer(t, w, by, 0, false)
+	if len(given) != 2 {
+		t.Fatalf("%q are given, want both", given)
+	}
+	if p, err := Recall(t.Context(), w, m); err != nil || p[0].Stage != StageWaiting {
+		t.Errorf("a message that a living holder has is taken back: %+v (%v)", p, err)
+	}
+	if err := Return(w, "codex", by, true, KeyOf(m)); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := Recall(t.Context(), w, m); err != nil || p[0].Stage != StageRecalled {
+		t.Errorf("a message of which nothing was written is not taken back: %+v (%v)", p, err)
+	}
+	if err := appendFacts(w, "codex", Fact{Kind: unread, Envelope: Envelope{Key: KeyOf(other)}}); err != nil || !NewsOf(w, "codex").Has(other) {
+		t.Errorf("after unread, the message is not new: %v", err)
 	}
 }

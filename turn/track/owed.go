@@ -125,7 +125,7 @@ func (t *tracker) unread(ctx context.Context, agent schema.AgentName) (n int, er
 		t.unreadable = &mailbox.UnreadableError{Err: err, Agents: []schema.AgentName{agent}}
 	}
 	for _, e := range entries {
-		if e.Err == nil && !e.Message.ExpiredAt(t.now) && state.known(e.Message.ID).isNew(state.running) {
+		if e.Err == nil && !e.Message.ExpiredAt(t.now) && state.history.isNew(state.known(e.Message.ID), state.running, t.now) {
 			n++
 		}
 	}

@@ -30,6 +30,8 @@ type Progress struct {
 	RetryAt time.Time `json:"retry_at,omitzero"`
 	// Noticed are the sessions that noticed the message, at whatever stage it is now.
 	Noticed []Noticed `json:"noticed,omitempty"`
+	// Offered are the holders that were given the message: nobody else of the recipient gets it while one lives.
+	Offered []Noticed `json:"offered,omitempty"`
 	// Working is what the recipient said last about its work on the message, at whatever stage it is now.
 	Working *Working `json:"working,omitempty"`
 	// Answer is the id of the first reply that answers the message. Replies are all messages of the
@@ -47,6 +49,8 @@ type Progress struct {
 	isInInbox bool
 	// hasReplied reports whether the recipient has replied since a person restored the message, if one did.
 	hasReplied bool
+	// maySeen reports whether the recipient may have seen the message.
+	maySeen bool
 }
 
 // A RecallRequest is the request of a sender that other machines take a message back.
@@ -162,6 +166,11 @@ func (t *tracker) progress(m *schema.Message, name schema.AgentName, files []mai
 		n.At = inSeconds(n.At)
 		p.Noticed = append(p.Noticed, n)
 	}
+	for _, n := range rec.Offered {
+		n.At = inSeconds(n.At)
+		p.Offered = append(p.Offered, n)
+	}
+	p.maySeen = rec.mayBeSeen()
 	if rec.Working != nil {
 		p.Working = &Working{At: inSeconds(rec.Working.At), Text: rec.Working.Text, Finished: rec.Working.Finished}
 	}

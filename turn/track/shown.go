@@ -11,7 +11,6 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/oacp-go/oacp/internal/durable"
-	"github.com/oacp-go/oacp/internal/process"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -44,7 +43,7 @@ func (n *News) refresh() error {
 // Has reports whether a message in the inbox is new. It returns true if that is unknown, so that no message is missed.
 func (n *News) Has(m *schema.Message) bool {
 	rec := n.record(m)
-	return rec == nil || rec.isNew(n.state.running)
+	return rec == nil || n.state.history.isNew(rec, n.state.running, time.Now())
 }
 
 // record returns what the journal has about a message, or nil.
@@ -72,7 +71,7 @@ func (n *News) Open(inbox []mailbox.Entry) (open []OpenMessage) {
 		if e.Err != nil {
 			continue
 		}
-		if rec := n.state.records[e.Message.ID]; rec != nil && !rec.isNew(n.state.running) && len(rec.Noticed) > 0 {
+		if rec := n.state.records[e.Message.ID]; rec != nil && !n.state.history.isNew(rec, n.state.running, time.Now()) && len(rec.Noticed) > 0 {
 			open = append(open, OpenMessage{e.Message, inSeconds(rec.Noticed[0].At)})
 		}
 	}
@@ -103,19 +102,6 @@ func (n *News) Count(ctx context.Context) (count int, more bool) {
 		}
 	}
 	return count, len(names) > len(newest)
-}
-
-// isNew reports whether the message is new to the agent. It is not during a turn and after a successful one. If the process
-// that was shown it is unknown, a turn that began later makes it new.
-func (rec *Record) isNew(runs bool) bool {
-	if rec.Running && runs || rec.Outcome == Succeeded {
-		return false
-	}
-	knows := func(at time.Time, by process.Process) bool {
-		return by.IsAlive() || by.PID == 0 && at.After(rec.Started)
-	}
-	return !(rec.Working != nil && knows(rec.Working.At, rec.Working.Process)) &&
-		!slices.ContainsFunc(rec.Noticed, func(n Noticed) bool { return knows(n.At, n.Process) })
 }
 
 // Exclusively calls do while no other process shows messages to the agent, takes one back from it, answers, or begins a turn
@@ -159,60 +145,6 @@ func Lock(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName) (*A
 // Unlock gives the lock up.
 func (l *AgentLock) Unlock() error { return errors.Join(l.lock.Close(), l.dir.Close()) }
 
-// WhileReading is Exclusively for a reader. In a workspace that cannot be written, it calls do without the lock.
-func WhileReading(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, do func() error) error {
-	begun := false
-	err := Exclusively(ctx, w, agent, func() error {
-		begun = true
-		return do()
-	})
-	if begun || ctx.Err() != nil {
-		return err
-	}
-	return do()
-}
-
-// Show calls show with those of the pending messages that are still in the inbox of the agent and are new to it or, if
-// again is true, with all that are still there. It takes only the first most of them, unless most is 0. It then records
-// that the agent has noticed them; a zero time of by means now. No two processes of the agent are shown the same
-// message. Show reports whether there was one: others may have been faster.
-//
-// A process that is killed before it has recorded that may have shown them.
-func Show(
-	ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, by Noticed, pending []mailbox.Entry, most int, again bool,
-	show func([]mailbox.Entry) error,
-) (shown bool, err error) {
-	err = Exclusively(ctx, w, agent, func() error {
-		news := NewsOf(w, agent)
-		var chosen []mailbox.Entry
-		var keys []Key
-		for _, e := range pending {
-			if most > 0 && len(chosen) == most {
-				break
-			}
-			isNew := news.Has(e.Message)
-			if _, err := os.Lstat(e.Path); err != nil || !again && !isNew {
-				continue
-			}
-			chosen = append(chosen, e)
-			if isNew {
-				keys = append(keys, KeyOf(e.Message))
-			}
-		}
-		if shown = len(chosen) > 0; !shown {
-			return nil
-		}
-		if err := show(chosen); err != nil {
-			return err
-		}
-		if err := NoteNoticed(w, agent, keys, by); err != nil {
-			return err
-		}
-		return news.compact(ctx)
-	})
-	return shown, err
-}
-
 // Recall takes a message back from those of its recipients that have not noticed it: it becomes a dead letter of theirs.
 // Recall returns how far the message then is. It tries all recipients, and its error comes with that progress. What a
 // recipient noticed on another machine comes back: see HasNoticed.
@@ -224,8 +156,11 @@ func Recall(ctx context.Context, w *mailbox.Workspace, m *schema.Message) ([]Pro
 		}
 		err := Exclusively(ctx, w, agent, func() error {
 			progress, err := Track(ctx, w, string(m.ID))
-			if p := progress[i]; err != nil || p.wasNoticed() || p.Stage != StageStored && !p.Stage.IsPending() {
+			if err != nil {
 				return err
+			}
+			if p := progress[i]; p.maySeen || p.wasNoticed() || p.Stage != StageStored && !p.Stage.IsPending() {
+				return nil
 			}
 			if err = mailbox.Recall(ctx, w, m, agent); mailbox.IsGone(err) {
 				err = nil // the progress says where it is
@@ -248,7 +183,7 @@ func HasNoticed(w *mailbox.Workspace, m *schema.Message, agent schema.AgentName)
 		return false, err
 	}
 	rec := h.Records[KeyOf(m)]
-	return rec != nil && (rec.Noticed != nil || rec.Working != nil || rec.Attempts > 0), nil
+	return rec != nil && rec.mayBeSeen(), nil
 }
 
 // compactNoticed is the size of a journal, in bytes, above which Show looks whether it may forget messages that were

@@ -12,31 +12,29 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 )
 
-// showAll shows the inbox of codex, and returns the subjects of what it showed.
-func showAll(t *testing.T, w *mailbox.Workspace, by process.Process, most int, again bool) (subjects []string) {
+// offer offers the inbox of codex to a holder, and returns the subjects of what that gets.
+func offer(t *testing.T, w *mailbox.Workspace, by Holder, most int, again bool) (subjects []string) {
 	t.Helper()
 	pending, err := w.List(t.Context(), "codex", mailbox.Inbox)
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown, err := Show(t.Context(), w, "codex", Noticed{Process: by}, pending, most, again, func(chosen []mailbox.Entry) error {
-		for _, e := range chosen {
-			subjects = append(subjects, e.Message.Subject)
-		}
-		return nil
-	})
-	if err != nil || shown != (len(subjects) > 0) {
-		t.Fatalf("shown %v with %v: %v", shown, subjects, err)
+	given, err := Offer(t.Context(), w, "codex", by, pending, most, again)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range given {
+		subjects = append(subjects, g.Message.Subject)
 	}
 	return subjects
 }
 
-// TestShow checks what is new to an agent: what no living process of it was shown, whatever turns it had.
-func TestShow(t *testing.T) {
+// TestOffer checks what is new to an agent: what no living holder has, whatever turns it had.
+func TestOffer(t *testing.T) {
 	w := newWorkspace(t)
 	sent := send(t, w, question("one"), question("two"), question("three"))
-	us := process.Read(os.Getpid()).Process
-	if us.Started == "" {
+	us := HolderOf(process.Read(os.Getpid()).Process)
+	if us.Process.Started == "" {
 		t.Skip("this system does not tell when a process began")
 	}
 	var dead process.Process
@@ -50,21 +48,26 @@ func TestShow(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	ended := HolderOf(dead)
 	steps := []struct {
-		by    process.Process
+		by    Holder
 		most  int
 		again bool
 		want  int
 	}{
-		{dead, 1, false, 1}, {us, 1, false, 1}, {us, 0, false, 2}, {us, 0, false, 0}, {dead, 0, false, 0}, {us, 2, true, 2}, {us, 0, true, 3},
+		{ended, 1, false, 1}, {us, 1, false, 1}, {us, 0, false, 2}, {us, 0, false, 0}, {ended, 0, false, 0}, {us, 2, true, 2}, {us, 0, true, 3},
 	}
 	for i, step := range steps {
-		if got := showAll(t, w, step.by, step.most, step.again); len(got) != step.want {
+		if got := offer(t, w, step.by, step.most, step.again); len(got) != step.want {
 			t.Errorf("step %d shows %q, want %d messages", i, got, step.want)
 		}
 	}
+	var keys []Key
+	for _, m := range sent {
+		keys = append(keys, KeyOf(m))
+	}
 	inbox, err := w.Inbox(t.Context(), "codex")
-	if err != nil {
+	if err = errors.Join(err, NoteNoticed(w, "codex", keys, Noticed{Holder: us})); err != nil {
 		t.Fatal(err)
 	}
 	if open := NewsOf(w, "codex").Open(inbox); len(open) != 3 || open[0].Shown.IsZero() {
@@ -81,7 +84,7 @@ func TestShow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := showAll(t, w, us, 0, false); got != nil {
+	if got := offer(t, w, us, 0, false); got != nil {
 		t.Errorf("after a turn, %q are shown again to the same process", got)
 	}
 	unknown := send(t, w, question("shown to an unknown process"))[0]
@@ -96,28 +99,50 @@ func TestShow(t *testing.T) {
 	if err := appendFacts(w, "codex", Started.About(rec), Failed.About(rec)); err != nil {
 		t.Fatal(err)
 	}
-	if got := showAll(t, w, us, 0, false); len(got) != 1 || got[0] != unknown.Subject {
+	if got := offer(t, w, us, 0, false); len(got) != 1 || got[0] != unknown.Subject {
 		t.Errorf("after a turn, %q are shown, want %q", got, unknown.Subject)
 	}
 	if err := w.Acknowledge(pending[0]); err != nil {
 		t.Fatal(err)
 	}
-	shown, err := Show(t.Context(), w, "codex", Noticed{Process: us}, pending[:1], 0, true, func([]mailbox.Entry) error { return errors.New("shown") })
-	if shown || err != nil {
-		t.Errorf("a message that left the inbox is shown: %v", err)
+	given, err := Offer(t.Context(), w, "codex", us, pending[:1], 0, true)
+	if given != nil || err != nil {
+		t.Errorf("a message that left the inbox is given: %v", err)
 	}
-	// What cannot be shown stays new.
-	later := send(t, w, question("later"))
-	pending, err = w.List(t.Context(), "codex", mailbox.Inbox)
+}
+
+// TestOfferElsewhere checks that a holder that cannot be seen from here keeps its messages for 30 minutes after its last sign,
+// that unknown holders are never the same, and that what a dead one had noticed is said.
+func TestOfferElsewhere(t *testing.T) {
+	w := newWorkspace(t)
+	sent := send(t, w, question("one"), question("two"))
+	us := HolderOf(process.Read(os.Getpid()).Process)
+	away := Holder{Process: us.Process, System: "another container"}
+	if got := offer(t, w, away, 1, false); len(got) != 1 {
+		t.Fatalf("%q are given, want one", got)
+	}
+	if got := offer(t, w, us, 0, false); len(got) != 1 || got[0] != sent[1].Subject {
+		t.Errorf("%q are given, want the one that nobody has", got)
+	}
+	h, err := ReadHistory(w, "codex")
 	if err != nil {
 		t.Fatal(err)
 	}
-	closed := errors.New("the pipe is closed")
-	if _, err := Show(t.Context(), w, "codex", Noticed{Process: us}, pending, 0, false, func([]mailbox.Entry) error { return closed }); !errors.Is(err, closed) {
-		t.Errorf("got %v, want %v", err, closed)
+	rec, now := h.Records[KeyOf(sent[0])], time.Now()
+	for after, want := range map[time.Duration]bool{holdFor - time.Minute: false, holdFor + time.Minute: true} {
+		if got := h.isNew(rec, false, now.Add(after)); got != want {
+			t.Errorf("%v after the offer, the message is new: %t, want %t", after, got, want)
+		}
 	}
-	if !NewsOf(w, "codex").Has(later[0]) {
-		t.Error("a message that could not be shown is not new")
+	h.signs[away] = now.Add(time.Hour) // it does something else
+	if h.isNew(rec, false, now.Add(time.Hour+time.Minute)) {
+		t.Error("a holder that did something a minute ago counts as gone")
+	}
+	for n := range 2 { // each is somebody else
+		unknown := Noticed{Holder{Session: "s", Program: "codex"}, now}
+		if rec := (&Record{Noticed: []Noticed{unknown}}); h.isNew(rec, false, now) {
+			t.Errorf("look %d: a message that an unknown process has is new", n)
+		}
 	}
 }
 
@@ -125,17 +150,17 @@ func TestShow(t *testing.T) {
 func TestShowForgets(t *testing.T) {
 	w := newWorkspace(t)
 	open, next := send(t, w, question("open"))[0], send(t, w, question("next"))[0]
-	us := process.Process{PID: os.Getpid(), Started: process.Read(os.Getpid()).Started}
+	us := HolderOf(process.Read(os.Getpid()).Process)
 	facts := make([]Fact, 0, 3001)
 	for n := range 3000 {
-		facts = append(facts, Fact{Kind: noted, Envelope: Envelope{Key: recordNumber(n).Key}, Process: us})
+		facts = append(facts, Fact{Kind: noted, Envelope: Envelope{Key: recordNumber(n).Key}, Process: us.Process})
 	}
 	k := KeyOf(open)
-	facts = append(facts, Fact{Kind: noted, Envelope: Envelope{Key: k}, Process: us}, Started.About(recordNumber(5000)))
+	facts = append(facts, noted.by(us, k), Started.About(recordNumber(5000)))
 	if err := appendFacts(w, "codex", facts...); err != nil {
 		t.Fatal(err)
 	}
-	if got := showAll(t, w, us, 0, false); len(got) != 1 || got[0] != next.Subject {
+	if got := offer(t, w, us, 0, false); len(got) != 1 || got[0] != next.Subject {
 		t.Errorf("%q are shown, want %q", got, next.Subject)
 	}
 	info, err := os.Stat(filepath.Join(w.Dir(), TurnsFolder, JournalName("codex")))
@@ -155,7 +180,7 @@ func TestShowForgets(t *testing.T) {
 		t.Fatal(err)
 	}
 	send(t, w, question("last"))
-	showAll(t, w, us, 0, false)
+	offer(t, w, us, 0, false)
 	if info, err = os.Stat(filepath.Join(w.Dir(), TurnsFolder, JournalName("codex"))); err != nil || info.Size() < compactNoticed {
 		t.Errorf("the journal of a Runner was compacted to %d bytes: %v", info.Size(), err)
 	}

@@ -26,7 +26,10 @@ type Working struct {
 	Finished bool `json:"finished,omitempty"`
 	// Process is the process of the agent, if it is known. Progress leaves it out.
 	Process process.Process `json:"process,omitzero"`
+	System  string          `json:"system,omitempty"`
 }
+
+func (by *Working) holder() Holder { return Holder{Process: by.Process, System: by.System} }
 
 // Said returns the time and the text in words, which follow those about the message.
 func (by Working) Said(now time.Time) string {
@@ -48,11 +51,13 @@ var ErrWorkingText = errors.New("not a line about the work")
 
 // NoteWorking durably records in the journal of an agent that it works on a message, and how far it is. Thereby the agent
 // has also noticed the message, in that process. NoteWorking does not read the journal.
-func NoteWorking(w *mailbox.Workspace, agent schema.AgentName, message Key, text string, by process.Process) error {
+func NoteWorking(w *mailbox.Workspace, agent schema.AgentName, message Key, text string, by Holder) error {
 	if err := cmp.Or(checkWorking(text), w.CheckAgent(agent)); err != nil {
 		return err
 	}
-	return appendFacts(w, agent, Fact{Kind: working, Envelope: Envelope{Key: message}, Text: text, Process: by})
+	f := working.by(by, message)
+	f.Text = text
+	return appendFacts(w, agent, f)
 }
 
 func checkWorking(text string) error {
@@ -89,7 +94,7 @@ func workingBy(word project.Word, m *schema.Message) *Working {
 }
 
 // SayWorking is NoteWorking for the pending message that the id names.
-func SayWorking(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, id, text string, by process.Process) (*schema.Message, error) {
+func SayWorking(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, id, text string, by Holder) (*schema.Message, error) {
 	e, err := w.Pending(ctx, id, agent)
 	if err = cmp.Or(err, e.Err); err != nil {
 		return nil, err

@@ -180,12 +180,14 @@ func (p *provider) get(id string) (any, error) {
 	return mails[0], nil
 }
 
+// reader is who has read a message that Gas City marks as read.
+var reader = track.Holder{Program: "gascity"}
+
 // read records that the recipient has noticed the message. For mark-read, Gas City ignores the answer.
 func (p *provider) read(id string) (any, error) {
 	m, err := p.only(id)
 	if err == nil && m.file != nil {
-		show := func([]mailbox.Entry) error { return nil }
-		_, err = track.Show(p.ctx, p.w, m.agent, track.Noticed{}, []mailbox.Entry{*m.file}, 1, true, show)
+		err = track.NoteNoticed(p.w, m.agent, []track.Key{track.KeyOf(m.message)}, track.Noticed{Holder: reader})
 	}
 	m.Read = true
 	return m, err
@@ -199,7 +201,7 @@ func (p *provider) markUnread(id string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, track.NoteUnread(p.w, m.agent, track.KeyOf(m.message))
+	return nil, track.Return(p.w, m.agent, reader, false, track.KeyOf(m.message))
 }
 
 // archive acknowledges the message. Gas City recognizes the last two words of the error.

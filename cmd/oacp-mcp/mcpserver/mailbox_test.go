@@ -27,6 +27,7 @@ type sentMessage struct {
 	ConversationID string   `json:"conversation_id"`
 	ParentID       string   `json:"parent_message_id"`
 	Warnings       []string `json:"warnings"`
+	AlreadySent    bool     `json:"already_sent"`
 	Acknowledged   string   `json:"acknowledged"`
 }
 
@@ -184,7 +185,7 @@ func TestNoticed(t *testing.T) {
 		t.Fatalf("found %d copies of the request: %v", len(copies), err)
 	}
 	key := track.KeyOf(copies[0].Message)
-	if err := track.NoteNoticed(r.workspace, "codex", []track.Key{key}, track.Noticed{Session: "one", Program: "codex", At: time.Now()}); err != nil {
+	if err := track.NoteNoticed(r.workspace, "codex", []track.Key{key}, track.Noticed{Holder: track.Holder{Session: "one", Program: "codex"}, At: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	check(track.StageNoticed)

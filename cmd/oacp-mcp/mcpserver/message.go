@@ -12,7 +12,6 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/turn/track"
 )
 
 type messageIDInput struct {
@@ -57,17 +56,8 @@ type bodyPart struct {
 	Cut    []string `json:"cut,omitempty"`
 }
 
+// readMessage returns a message, and records that the agent gets it if it is pending.
 func (s *Server) readMessage(ctx context.Context, in readMessageInput) (fullMessage, error) {
-	var result fullMessage
-	err := track.WhileReading(ctx, s.workspace, s.agent, func() (err error) {
-		result, err = s.read(ctx, in)
-		return err
-	})
-	return result, err
-}
-
-// read returns a message, and records that the agent has noticed it if it is pending.
-func (s *Server) read(ctx context.Context, in readMessageInput) (fullMessage, error) {
 	found, err := s.workspace.Find(ctx, in.MessageID)
 	if _, err = mailbox.SplitUnreadable(err); err != nil {
 		return fullMessage{}, err
@@ -87,10 +77,11 @@ func (s *Server) read(ctx context.Context, in readMessageInput) (fullMessage, er
 	if err := s.fill(&result, shown, int(in.Offset), answerTokens); err != nil || !result.Waits || shown.Err != nil {
 		return result, err
 	}
-	keys := []track.Key{track.KeyOf(shown.Message)}
-	if err := track.NoteNoticed(s.workspace, s.agent, keys, track.Noticed{Process: s.caller}); err != nil {
+	given, err := s.client.Read(ctx, []mailbox.Entry{shown})
+	if err != nil {
 		s.warn(err) // the message counts as new
 	}
+	s.show(ctx, given...)
 	return result, nil
 }
 

@@ -73,6 +73,7 @@ type Server struct {
 	protocol *mcp.Server
 	caller   process.Process
 	client   *client.Client
+	shown    shown
 }
 
 // New returns a server. The error is a *mailbox.UnknownAgentError if the workspace does not know the agent.

@@ -45,7 +45,8 @@ func addTool[In, Out any](
 		if s.workspace != nil && !effect.ReadOnlyHint { // that would write
 			defer track.NoteCommand(s.workspace, s.agent, name, name == "next_message", time.Now)()
 		}
-		result, err := answer(ctx, request.Params.Arguments, resolved, call)
+		s.called(request.Session)
+		result, err := answer(context.WithValue(ctx, sessionKey{}, request.Session), request.Params.Arguments, resolved, call)
 		if err != nil {
 			return failed(err), nil
 		}

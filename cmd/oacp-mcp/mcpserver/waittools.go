@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/oacp-go/oacp/client"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
@@ -27,6 +28,8 @@ func (in nextMessageInput) wait() time.Duration { return in.Seconds.wait() }
 type nextMessage struct {
 	// Pending is false if no message arrived in time.
 	Pending bool `json:"pending"`
+	// ShownBefore is when another session of the agent had the message, which is gone.
+	ShownBefore schema.Timestamp `json:"shown_before,omitempty"`
 	// Open are messages that the agent got before and has not handled, if none is new.
 	Open       []openMessage `json:"open,omitempty"`
 	Unreadable []unreadable  `json:"unreadable,omitempty"`
@@ -49,10 +52,8 @@ func (s *Server) nextMessage(ctx context.Context, in nextMessageInput) (nextMess
 	result := nextMessage{}
 	waiting, end := whileInput(ctx)
 	defer end()
-	deadline := time.Now().Add(in.wait())
-	news := track.NewsOf(s.workspace, s.agent)
-	options := watch.PendingOptions{
-		Match: func(m *schema.Message) bool { return in.Again || news.Has(m) },
+	filter := client.Filter{
+		Again: in.Again, Timeout: max(in.wait(), time.Nanosecond), // a first look is made in any case
 		Problem: func(e mailbox.Entry) {
 			if e.Name == "" {
 				s.warn(e.Err)
@@ -61,27 +62,26 @@ func (s *Server) nextMessage(ctx context.Context, in nextMessageInput) (nextMess
 			}
 		},
 	}
-	for !result.Pending { // another session of the agent may be faster
-		options.Timeout = max(time.Until(deadline), time.Nanosecond) // a first look is made in any case
-		found, err := watch.AwaitPending(waiting, []watch.Target{{Workspace: s.workspace, Agent: s.agent}}, options)
-		if waiting.Err() != nil && ctx.Err() == nil { // the input has ended: what is there is still handed out
-			waiting, deadline = ctx, time.Time{}
-			continue
-		}
-		if errors.Is(err, watch.ErrTimeout) {
-			return result, s.addOpen(ctx, &result)
-		}
-		if err != nil {
-			return result, err
-		}
-		result.Pending, err = track.Show(ctx, s.workspace, s.agent, track.Noticed{Process: s.caller}, found, 1, in.Again, func(chosen []mailbox.Entry) error {
-			err := s.fill(&result.fullMessage, chosen[0], 0, answerTokens-costAsJSON(result))
-			return errors.Join(err, context.Cause(ctx)) // a client that gave up did not get it
-		})
-		if err != nil {
-			return result, err
-		}
+	got, err := s.client.Next(waiting, filter)
+	if waiting.Err() != nil && ctx.Err() == nil { // the input has ended: what is there is still handed out
+		filter.Timeout = time.Nanosecond
+		got, err = s.client.Next(ctx, filter)
 	}
+	if errors.Is(err, watch.ErrTimeout) {
+		return result, s.addOpen(ctx, &result)
+	}
+	if err != nil {
+		return result, err
+	}
+	result.Pending = true
+	err = s.fill(&result.fullMessage, got.Entry, 0, answerTokens-costAsJSON(result))
+	if err = errors.Join(err, context.Cause(ctx)); err != nil { // a client that gave up did not get it
+		return result, errors.Join(err, s.client.Return(true, got))
+	}
+	if !got.ShownBefore.IsZero() {
+		result.ShownBefore = schema.NewTimestamp(got.ShownBefore)
+	}
+	s.show(ctx, got)
 	return result, nil
 }
 

@@ -1,0 +1,125 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/watch"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
+)
+
+// A Filter selects what Next gives. The zero value selects the next message of any kind, and waits for it until the context
+// ends.
+type Filter struct {
+	// Match reports whether a message is wanted; nil wants all.
+	Match func(*schema.Message) bool
+	// Timeout bounds the wait, 0 by the context alone. The error is then watch.ErrTimeout.
+	Timeout time.Duration
+	// Again also selects what the agent was given before. All gives all that are there instead of one.
+	Again, All bool
+	// Problem receives files of the inbox that are not messages, and Idle is called before the wait begins. Both may be nil.
+	Problem func(mailbox.Entry)
+	Idle    func()
+}
+
+// Next gives the agent the next pending message that is new to it, in processing order, or waits for one. While the process
+// that gets it lives, no other one of the agent does, and the sender cannot take it back. After its text was shown, the
+// caller calls Shown; if the reader went away, Return. A process that is killed in between gives it to the next.
+func (c *Client) Next(ctx context.Context, f Filter) (*Request, error) {
+	f.All = false
+	got, err := c.Take(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	return got[0], nil
+}
+
+// Take is Next for one message or more.
+func (c *Client) Take(ctx context.Context, f Filter) ([]*Request, error) {
+	news, most := track.NewsOf(c.w, c.agent), 1
+	if f.All {
+		most = 0
+	}
+	deadline := time.Now().Add(f.Timeout)
+	options := watch.PendingOptions{Idle: f.Idle, Problem: f.Problem, Match: func(m *schema.Message) bool {
+		return (f.Match == nil || f.Match(m)) && (f.Again || news.Has(m))
+	}}
+	for {
+		if f.Timeout > 0 {
+			options.Timeout = max(time.Until(deadline), time.Nanosecond) // a first look is made in any case
+		}
+		found, err := watch.AwaitPending(ctx, []watch.Target{{Workspace: c.w, Agent: c.agent}}, options)
+		if err != nil {
+			return nil, err
+		}
+		given, err := track.Offer(ctx, c.w, c.agent, c.holder(), found, most, f.Again)
+		if err != nil || len(given) > 0 { // else another process of the agent was faster
+			return c.requests(given), err
+		}
+	}
+}
+
+// Read gives the agent those of the files that are messages in its inbox, whoever has them, because it asked for them by
+// name. If that cannot be recorded, the error says so, and the caller may show them all the same.
+func (c *Client) Read(ctx context.Context, files []mailbox.Entry) ([]*Request, error) {
+	pending := slices.DeleteFunc(slices.Clone(files), func(e mailbox.Entry) bool {
+		return e.Agent != c.agent || e.Box != mailbox.Inbox || e.Err != nil
+	})
+	if len(pending) == 0 {
+		return nil, nil
+	}
+	given, err := track.Offer(ctx, c.w, c.agent, c.holder(), pending, 0, true)
+	return c.requests(given), err
+}
+
+func (c *Client) requests(given []track.Given) (all []*Request) {
+	for _, g := range given {
+		all = append(all, &Request{Message: g.Message, Entry: g.Entry, ShownBefore: g.Before, client: c})
+	}
+	return all
+}
+
+// holder is who is given messages.
+func (c *Client) holder() track.Holder {
+	if c.caller.IsPerson && c.process.PID == 0 {
+		return track.Person
+	}
+	return track.HolderOf(c.process)
+}
+
+// Shown records that the agent has noticed messages: their text was written to whoever reads it.
+func (c *Client) Shown(requests ...*Request) error {
+	return track.NoteNoticed(c.w, c.agent, keysOf(requests), track.Noticed{Holder: c.holder()})
+}
+
+// Return makes messages new again. If nothing of them was written, their sender can still take them back.
+func (c *Client) Return(unwritten bool, requests ...*Request) error {
+	return track.Return(c.w, c.agent, c.holder(), unwritten, keysOf(requests)...)
+}
+
+func keysOf(requests []*Request) (keys []track.Key) {
+	for _, r := range requests {
+		keys = append(keys, track.KeyOf(r.Message))
+	}
+	return keys
+}
+
+// ReturnMessage makes a pending message new again, whoever was given it, as a person does who read the mail of an agent and
+// leaves it to the agent.
+func (c *Client) ReturnMessage(ctx context.Context, id string) (*schema.Message, error) {
+	e, err := c.w.Pending(ctx, id, c.agent)
+	if err == nil {
+		err = e.Err
+	}
+	if err != nil {
+		return nil, err
+	}
+	if e.Message == nil {
+		return nil, errors.New(e.Name + " is not a message")
+	}
+	return e.Message, track.Return(c.w, c.agent, c.holder(), false, track.KeyOf(e.Message))
+}

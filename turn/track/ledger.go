@@ -1,0 +1,150 @@
+package track
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/oacp-go/oacp/internal/process"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// A Holder is who may have a message: a process of the agent, and the session that it runs, if any. A session that another
+// process continues is another holder. A Holder with a Program alone stands for whoever uses that program, as a person does,
+// who is the same in all of them.
+type Holder struct {
+	// Session is the program's id of the session.
+	Session string `json:"session"`
+	// Program is claude or codex, or empty if it is unknown.
+	Program string          `json:"program"`
+	Process process.Process `json:"process,omitzero"`
+	// System is where the process is, as a fingerprint of process.System.
+	System string `json:"system,omitempty"`
+}
+
+// Person is the holder of what a person is shown, by whatever front.
+var Person = Holder{Program: "person"}
+
+// HolderOf returns the holder that a process of this system is.
+func HolderOf(p process.Process) Holder { return Holder{Process: p, System: thisSystem()} }
+
+var thisSystem = sync.OnceValue(func() string { return Fingerprint([]byte(process.System())) })
+
+// holdFor is how long a holder that cannot be seen from here counts as alive after its last sign.
+const holdFor = 30 * time.Minute
+
+// lives reports whether the holder is alive. Sign is the last time that it did something.
+func (h Holder) lives(sign, now time.Time) bool {
+	switch isHere := h.System == "" || h.System == thisSystem(); {
+	case h.Process.PID > 0 && isHere:
+		return h.Process.IsAlive()
+	case h.Process.PID == 0 && h.Session == "" && h.Program != "":
+		return true
+	}
+	return now.Sub(sign) < holdFor
+}
+
+// A Given is a message that a holder was given.
+type Given struct {
+	mailbox.Entry
+	// Before is when somebody else had noticed it, zero if nobody had.
+	Before time.Time
+}
+
+// Offer durably records that a holder gets some of the pending messages, before it does: those that are still in the inbox
+// and are new to the agent or, if again is set, all that are still there; at most so many, unless most is 0. Until the holder
+// ends or returns them, no other one gets them, and their sender cannot take them back. What the holder then has noticed is
+// recorded with NoteNoticed.
+func Offer(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, to Holder, pending []mailbox.Entry, most int, again bool) (given []Given, err error) {
+	err = Exclusively(ctx, w, agent, func() error {
+		news := NewsOf(w, agent)
+		var facts []Fact
+		for _, e := range pending {
+			if most > 0 && len(given) == most {
+				break
+			}
+			isNew := news.Has(e.Message)
+			if _, err := os.Lstat(e.Path); err != nil || !again && !isNew {
+				continue
+			}
+			one := Given{Entry: e}
+			if rec := news.record(e.Message); rec != nil && len(rec.Noticed) > 0 {
+				one.Before = inSeconds(rec.Noticed[len(rec.Noticed)-1].At)
+			}
+			given = append(given, one)
+			facts = append(facts, offered.by(to, KeyOf(e.Message)))
+		}
+		if len(facts) == 0 {
+			return nil
+		}
+		return errors.Join(appendFacts(w, agent, facts...), news.compact(ctx))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return given, nil
+}
+
+// Return durably records that messages are new again. Unwritten says that the holder was not shown any of their text, so
+// that their sender can still take them back; otherwise they may have been seen.
+func Return(w *mailbox.Workspace, agent schema.AgentName, from Holder, unwritten bool, messages ...Key) error {
+	if err := w.CheckAgent(agent); err != nil || len(messages) == 0 {
+		return err
+	}
+	facts := make([]Fact, len(messages))
+	for i, k := range messages {
+		facts[i] = returned.by(from, k)
+		facts[i].Unwritten = unwritten
+	}
+	return appendFacts(w, agent, facts...)
+}
+
+// by makes a fact about a message and a holder.
+func (k FactKind) by(h Holder, message Key) Fact {
+	return Fact{Kind: k, Envelope: Envelope{Key: message}, Session: h.Session, Program: h.Program, Process: h.Process, System: h.System}
+}
+
+// holder returns the holder of a fact.
+func (f *Fact) holder() Holder { return Holder{f.Session, f.Program, f.Process, f.System} }
+
+// applyOffer adds who was given the message, and who returned it.
+func (rec *Record) applyOffer(f *Fact) {
+	isOther := func(n Noticed) bool { return n.Holder != f.holder() }
+	switch {
+	case f.Kind == offered:
+		rec.Offered = append(slices.DeleteFunc(rec.Offered, func(n Noticed) bool { return !isOther(n) }), Noticed{f.holder(), f.At})
+	case f.Unwritten:
+		rec.Offered = slices.DeleteFunc(rec.Offered, func(n Noticed) bool { return !isOther(n) })
+	default:
+		rec.MaySeen = rec.mayBeSeen()
+		rec.Offered, rec.Noticed, rec.Working = nil, nil, nil
+	}
+}
+
+// mayBeSeen reports whether the recipient may have seen the message, so that its sender cannot take it back.
+func (rec *Record) mayBeSeen() bool {
+	return rec.MaySeen || len(rec.Offered)+len(rec.Noticed) > 0 || rec.Working != nil || rec.Attempts > 0
+}
+
+// isNew reports whether the message is new to the agent: no turn works on it or has succeeded, and nobody who has it is alive.
+func (h *History) isNew(rec *Record, runs bool, now time.Time) bool {
+	if rec.Running && runs || rec.Outcome == Succeeded {
+		return false
+	}
+	has := func(n Noticed) bool { // a turn that begins takes the message from a holder that no process stands for
+		return n.lives(later(n.At, h.signs[n.Holder]), now) && (n.Process.PID > 0 || n.At.After(rec.Started))
+	}
+	return !(rec.Working != nil && has(Noticed{rec.Working.holder(), rec.Working.At})) &&
+		!slices.ContainsFunc(rec.Offered, has) && !slices.ContainsFunc(rec.Noticed, has)
+}
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
