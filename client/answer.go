@@ -120,9 +120,6 @@ func (r *Request) Prepare(ctx context.Context, a Answer) (*Prepared, error) {
 	return p, p.check(ctx, a.Source)
 }
 
-// ErrFinalQuestion reports a question that shall be the final answer.
-var ErrFinalQuestion = errors.New("final: a question is never the answer")
-
 // answer sends the answer unless there is one.
 func (p *Prepared) answer(ctx context.Context) (r *Receipt, err error) {
 	c := p.client

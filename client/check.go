@@ -3,7 +3,6 @@ package client
 import (
 	"cmp"
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/oacp-go/oacp/contract"
@@ -33,9 +32,7 @@ func (p *Prepared) check(ctx context.Context, source validate.Source) error {
 // does not allow that, or if the body does not match the schemas of the workspace. Source is where the body was read from.
 func CheckText(ctx context.Context, w *mailbox.Workspace, m *schema.Message, source validate.Source) error {
 	if strings.ContainsAny(strings.TrimSpace(m.Subject), "\r\n") {
-		return &failure.Error{
-			Code: "invalid_message", Err: errors.New("subject: contains a line break"), Hint: "a subject is one line; the body can have more",
-		}
+		return failure.New("invalid_message", "subject: contains a line break", "a subject is one line; the body can have more")
 	}
 	if err := checkSecrets(m); err != nil {
 		return err

@@ -9,8 +9,10 @@ package client
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"os"
 
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/orphans"
 	"github.com/oacp-go/oacp/internal/process"
 	"github.com/oacp-go/oacp/mailbox"
@@ -99,7 +101,7 @@ func OpenWorkspace(place project.Place, options *mailbox.Options) (*mailbox.Work
 }
 
 // As returns a client for an agent of an open workspace, which stays the caller's to close. The errors are those of Acting,
-// and a *project.PersonError if a program would act for a person.
+// and one with the code person if a program would act for a person.
 func As(w *mailbox.Workspace, name string, caller Caller) (*Client, error) {
 	agent, err := Acting(w, name, caller)
 	if err != nil {
@@ -109,8 +111,8 @@ func As(w *mailbox.Workspace, name string, caller Caller) (*Client, error) {
 }
 
 // Acting returns the agent that acts: the named one or, for an empty name, the one that the environment names. From then on,
-// the workspace shows only what that agent may read. The error matches project.ErrNoSender if no agent is named. It is a
-// *project.OtherAgentError if the live session that runs this process belongs to another agent.
+// the workspace shows only what that agent may read. The error matches project.ErrNoSender if no agent is named. Its code is
+// other_agent if the live session that runs this process belongs to another agent.
 func Acting(w *mailbox.Workspace, name string, caller Caller) (schema.AgentName, error) {
 	agent, err := Viewer(w, name, caller)
 	own, inSession := caller.Session(w)
@@ -118,7 +120,8 @@ func Acting(w *mailbox.Workspace, name string, caller Caller) (schema.AgentName,
 	case inSession && errors.Is(err, project.ErrNoSender):
 		return own, nil
 	case inSession && agent != own:
-		return "", cmp.Or(err, error(&project.OtherAgentError{Session: own, Other: agent}))
+		return "", cmp.Or(err, failure.New("other_agent", fmt.Sprintf("this session acts for %s, not for %s", own, agent),
+			"its user does that in a terminal"))
 	}
 	return agent, err
 }

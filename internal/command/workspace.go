@@ -3,7 +3,6 @@ package command
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"os"
 
 	"github.com/urfave/cli/v2"

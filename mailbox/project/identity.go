@@ -34,8 +34,8 @@ func IsPerson(w *mailbox.Workspace, agent schema.AgentName) bool {
 // CheckProgram returns an error if the agent is a person, in whose name no program may act.
 func CheckProgram(w *mailbox.Workspace, agent schema.AgentName) error {
 	if IsPerson(w, agent) {
-		return failure.New("person", fmt.Sprintf("%s is a person: no program answers for a person", agent), fmt.Sprintf(
-			"oacp inbox --agent %s lists what waits; a person answers in a terminal with decide, or writes oacp --as-person before the command", agent))
+		return failure.New("person", fmt.Sprintf("%s is a person: no program acts for a person", agent),
+			fmt.Sprintf("oacp inbox --agent %s lists what waits; a person acts in a terminal, as with oacp decide", agent))
 	}
 	return nil
 }
