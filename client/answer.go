@@ -47,7 +47,7 @@ func (e *RecalledError) Error() string {
 }
 
 // Request finds a message that was sent to the agent, pending or not. The id may be a short one. The error is a
-// *conversation.NotRecipientError for the mail of others, and a *RecalledError for a message that was taken back.
+// *RecalledError for a message that was taken back.
 func (c *Client) Request(ctx context.Context, id string) (*Request, error) {
 	found, err := c.w.Find(ctx, id)
 	if _, err = mailbox.SplitUnreadable(err); err != nil {

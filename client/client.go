@@ -67,7 +67,7 @@ func Open(o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := As(w, o.Agent, Caller{IsPerson: o.AsPerson})
+	c, err := As(w, o.Agent, Caller{IsPerson: o.AsPerson, PID: os.Getpid()})
 	if err != nil {
 		return nil, errors.Join(err, w.Close())
 	}

@@ -123,3 +123,9 @@ func (c *Client) ReturnMessage(ctx context.Context, id string) (*schema.Message,
 	}
 	return e.Message, track.Return(c.w, c.agent, c.holder(), false, track.KeyOf(e.Message))
 }
+
+// Shown is Client.Shown for one message.
+func (r *Request) Shown() error { return r.client.Shown(r) }
+
+// Return is Client.Return for one message.
+func (r *Request) Return(unwritten bool) error { return r.client.Return(unwritten, r) }

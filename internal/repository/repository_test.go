@@ -50,6 +50,7 @@ var imports = map[string][]string{
 	"agent":   {"ash"},
 	"turn":    {"schema", "validate", "mailbox", "mailbox/conversation", "mailbox/project", "mailbox/settings", "mailbox/watch", "mailbox/gitmail", "agent", "turn/track", "mailbox/trust"},
 	"pair":    {"schema", "bridge", "agent"},
+	"client":  {"schema", "validate", "contract", "mailbox", "mailbox/conversation", "mailbox/project", "mailbox/trust", "mailbox/watch", "mailbox/gitmail", "turn/track"},
 	"live":    {"schema", "signing", "mailbox", "mailbox/project", "mailbox/trust", "mailbox/watch", "turn/track"},
 
 	"search": {"schema", "validate", "mailbox", "mailbox/conversation", "bridge", "turn/track"},
@@ -73,7 +74,7 @@ var imports = map[string][]string{
 	"internal/testing/terminal": {"internal/testing/modelstub", "internal/processgroup"},
 	"internal/failure":          {"internal/durable", "internal/spelling", "schema", "mailbox", "agent", "ash", "contract", "mailbox/gitmail", "mailbox/project", "turn", "turn/track", "validate", "internal/git"},
 	"internal/command": {
-		"schema", "validate", "contract", "mailbox", "mailbox/gitmail", "mailbox/trust", "mailbox/project", "bridge", "turn/track", "internal/failure", "internal/guide", "internal/orphans", "internal/secrets", "internal/spelling",
+		"schema", "validate", "client", "mailbox", "mailbox/gitmail", "mailbox/project", "bridge", "turn/track", "internal/failure", "internal/guide", "internal/sibling", "internal/spelling",
 		"internal/visible",
 	},
 }
