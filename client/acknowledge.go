@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -32,17 +33,29 @@ func (r *Request) Acknowledge(ctx context.Context) (Acknowledged, error) {
 	return r.client.Acknowledge(ctx, string(r.Message.ID))
 }
 
-// AcknowledgeAll marks the files, which are in inboxes of agents, as handled. The errors are in the order of the entries.
-func (c *Client) AcknowledgeAll(ctx context.Context, entries []mailbox.Entry) []error {
+// AcknowledgeAll marks files in the inboxes of agents as handled. The errors are in the order of the entries. Failed says why
+// nothing was done.
+func AcknowledgeAll(ctx context.Context, w *mailbox.Workspace, caller Caller, entries []mailbox.Entry) (errs []error, failed error) {
 	for _, e := range entries {
-		if e.Message == nil {
-			continue
+		c, err := For(w, e.Agent, caller)
+		if err == nil && e.Message != nil {
+			err = c.checkFence(ctx, e.Message)
 		}
-		if err := c.checkFence(ctx, e.Message); err != nil {
-			return slices.Repeat([]error{err}, len(entries))
+		if err != nil {
+			return nil, err
 		}
 	}
-	return c.w.AcknowledgeAll(entries)
+	return w.AcknowledgeAll(entries), nil
+}
+
+// Pending returns the file in the agent's inbox of that id or name. The error is a *RecalledError if the sender took the
+// message back.
+func (c *Client) Pending(ctx context.Context, idOrName string) (mailbox.Entry, error) {
+	e, err := c.w.Pending(ctx, idOrName, c.agent)
+	if gone, ok := errors.AsType[*mailbox.NotPendingError](err); ok {
+		err = cmp.Or(c.checkRecalled(gone.Elsewhere), err)
+	}
+	return e, err
 }
 
 // held is the copy of a message in the agent's inbox.
@@ -54,14 +67,9 @@ type held struct {
 
 // findHeld returns the agent's copy of a message, or the file that is named. Gone reports that the agent has handled it.
 func (c *Client) findHeld(ctx context.Context, idOrName string) (held, error) {
-	e, err := c.w.Pending(ctx, idOrName, c.agent)
-	if gone, ok := errors.AsType[*mailbox.NotPendingError](err); ok {
-		if recalled := c.checkRecalled(gone.Elsewhere); recalled != nil {
-			return held{}, recalled
-		}
-		if c.hasHandled(gone) {
-			return held{id: gone.ID, gone: true}, nil
-		}
+	e, err := c.Pending(ctx, idOrName)
+	if gone, ok := errors.AsType[*mailbox.NotPendingError](err); ok && c.hasHandled(gone) {
+		return held{id: gone.ID, gone: true}, nil
 	}
 	h := held{entry: e}
 	if err == nil && e.Message != nil {

@@ -53,11 +53,11 @@ func (c *Client) Request(ctx context.Context, id string) (*Request, error) {
 	if _, err = mailbox.SplitUnreadable(err); err != nil {
 		return nil, err
 	}
-	return c.requestOf(ctx, found)
+	return c.RequestOf(ctx, found)
 }
 
-// requestOf is Request for the files of a message.
-func (c *Client) requestOf(ctx context.Context, found []mailbox.Entry) (*Request, error) {
+// RequestOf is Request for the files of a message, as mailbox.Workspace.Find returns them.
+func (c *Client) RequestOf(ctx context.Context, found []mailbox.Entry) (*Request, error) {
 	m, err := conversation.Original(found, c.agent)
 	if err != nil {
 		return nil, err

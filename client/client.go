@@ -56,7 +56,7 @@ type Options struct {
 	// Dir is the workspace. Project names one below the user's home instead.
 	Dir, Project string
 	// Agent acts; empty for the agent that the environment names.
-	Agent string
+	Agent schema.AgentName
 	// AsPerson lets the program act for a person, who has agreed to that.
 	AsPerson bool
 }
@@ -102,7 +102,7 @@ func OpenWorkspace(place project.Place, options *mailbox.Options) (*mailbox.Work
 
 // As returns a client for an agent of an open workspace, which stays the caller's to close. The errors are those of Acting,
 // and one with the code person if a program would act for a person.
-func As(w *mailbox.Workspace, name string, caller Caller) (*Client, error) {
+func As(w *mailbox.Workspace, name schema.AgentName, caller Caller) (*Client, error) {
 	agent, err := Acting(w, name, caller)
 	if err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ func As(w *mailbox.Workspace, name string, caller Caller) (*Client, error) {
 // Acting returns the agent that acts: the named one or, for an empty name, the one that the environment names. From then on,
 // the workspace shows only what that agent may read. The error matches project.ErrNoSender if no agent is named. Its code is
 // other_agent if the live session that runs this process belongs to another agent.
-func Acting(w *mailbox.Workspace, name string, caller Caller) (schema.AgentName, error) {
+func Acting(w *mailbox.Workspace, name schema.AgentName, caller Caller) (schema.AgentName, error) {
 	agent, err := Viewer(w, name, caller)
 	own, inSession := caller.Session(w)
 	switch {
@@ -143,9 +143,9 @@ func For(w *mailbox.Workspace, agent schema.AgentName, caller Caller) (*Client, 
 
 // Viewer returns the agent whose mail is shown: the named one or, for an empty name, the one that the environment names.
 // From then on, the workspace shows only what that agent may read.
-func Viewer(w *mailbox.Workspace, name string, caller Caller) (agent schema.AgentName, err error) {
+func Viewer(w *mailbox.Workspace, name schema.AgentName, caller Caller) (agent schema.AgentName, err error) {
 	if name != "" {
-		agent, err = schema.ParseAgentName(name)
+		agent, err = schema.ParseAgentName(string(name))
 	} else {
 		agent, err = project.InferAgent(w, caller.getenv)
 	}

@@ -92,7 +92,7 @@ func TestActing(t *testing.T) {
 			}
 			return value
 		}
-		c, err := client.As(w, test.name, client.Caller{Getenv: getenv, IsPerson: test.isPerson, Dir: w.Dir()})
+		c, err := client.As(w, schema.AgentName(test.name), client.Caller{Getenv: getenv, IsPerson: test.isPerson, Dir: w.Dir()})
 		got := ""
 		if err == nil {
 			got = string(c.Agent())
@@ -155,7 +155,7 @@ func TestOneAnswer(t *testing.T) {
 		t.Errorf("claude has %d answers (%v), want 2", len(inbox), err)
 	}
 	// A restore empties the slot.
-	if _, err := c.Restore(t.Context(), "codex", string(m.ID)); err != nil {
+	if _, err := client.Restore(t.Context(), w, "codex", string(m.ID)); err != nil {
 		t.Fatal(err)
 	}
 	if slot, err := track.AnswerOf(t.Context(), w, m, "codex"); err != nil || slot.Answer != nil && slot.Answer.CreatedAt < schema.NewTimestamp(mailboxtest.Time) {

@@ -53,22 +53,22 @@ func (c *Client) Recall(ctx context.Context, id string) (Recalled, error) {
 
 // Restore returns messages to the inbox of each recipient that acknowledged them or gave them up, or only to the inbox of one
 // agent. If an id is unknown, it does nothing.
-func (c *Client) Restore(ctx context.Context, only schema.AgentName, ids ...string) (all []track.Restored, failed error) {
+func Restore(ctx context.Context, w *mailbox.Workspace, only schema.AgentName, ids ...string) (all []track.Restored, failed error) {
 	if only != "" {
-		if err := c.w.CheckAgent(only); err != nil {
+		if err := w.CheckAgent(only); err != nil {
 			return nil, err
 		}
 	}
 	whole := make([]string, len(ids))
 	for i, id := range ids {
-		found, err := c.w.Find(ctx, id)
-		if _, err = mailbox.SplitUnreadable(err); err != nil {
+		found, err := mailbox.FindToRestore(ctx, w, id)
+		if err != nil {
 			return nil, err
 		}
 		whole[i] = string(found[0].Message.ID)
 	}
 	for _, id := range whole {
-		restored, err := track.RestoreHere(ctx, c.w, id, only)
+		restored, err := track.RestoreHere(ctx, w, id, only)
 		all, failed = append(all, restored...), errors.Join(failed, err)
 	}
 	return all, failed

@@ -185,10 +185,15 @@ func (c *Client) notes(m *schema.Message) []string {
 	return append(project.OfflineNotes(c.w, m), trust.HeldNotes(c.w, m)...)
 }
 
+// NotesOf are what the receipt of the composed message would say.
+func (p *Prepared) NotesOf(composed *schema.Message) []string {
+	return slices.Concat(p.Notes, p.client.notes(composed))
+}
+
 // Unsent reports whether one of the messages waits for a push to the remote of the workspace.
-func (c *Client) Unsent(r *Receipt) bool {
+func Unsent(w *mailbox.Workspace, r *Receipt) bool {
 	return slices.ContainsFunc(r.Receipts, func(one *mailbox.Receipt) bool {
-		return mailbox.IsUnsent(c.w, mailbox.Entry{Name: filepath.Base(one.Outbox), Message: one.Message})
+		return mailbox.IsUnsent(w, mailbox.Entry{Name: filepath.Base(one.Outbox), Message: one.Message})
 	})
 }
 

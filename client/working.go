@@ -3,10 +3,8 @@ package client
 import (
 	"cmp"
 	"context"
-	"errors"
 	"time"
 
-	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn/track"
@@ -27,10 +25,7 @@ func (e *StatusFileError) Unwrap() error { return e.Err }
 // another text; a *StatusFileError comes with the message.
 func (c *Client) Working(ctx context.Context, id, text string) (m *schema.Message, err error) {
 	err = track.Exclusively(ctx, c.w, c.agent, func() error {
-		e, err := c.w.Pending(ctx, id, c.agent)
-		if gone, ok := errors.AsType[*mailbox.NotPendingError](err); ok {
-			err = cmp.Or(c.checkRecalled(gone.Elsewhere), err)
-		}
+		e, err := c.Pending(ctx, id)
 		if err = cmp.Or(err, e.Err); err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/client"
 	"github.com/oacp-go/oacp/internal/orphans"
 	"github.com/oacp-go/oacp/internal/secrets"
 	"github.com/oacp-go/oacp/internal/spelling"
@@ -304,7 +305,7 @@ func (k *worker) request(entry mailbox.Entry, m *schema.Message, raw []byte, att
 	}
 	env := append(Variables(k.workspace, k.config.Agent, entry.Path, m),
 		"OACP_ATTEMPT="+strconv.Itoa(attempt),
-		fenceVariable+"="+fence,
+		client.FenceVariable+"="+fence,
 	)
 	prompt := string(raw)
 	if k.config.Input == InputBody {

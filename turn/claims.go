@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"time"
 
-	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
 	"github.com/oacp-go/oacp/schema"
@@ -216,33 +214,6 @@ func (r *Runner) endClaim(it *item, gone bool) {
 	case rec.Outcome == "" && rec.RetryAt.IsZero() && rec.Stopped == "":
 		r.config.Claims.Release(it.ID, rec.Attempts)
 	}
-}
-
-// fenceVariable is the environment variable with the number of the turn, which counts those on all machines. It is
-// empty without claims.
-const fenceVariable = "OACP_FENCE"
-
-// CheckFence returns an error if, as of the last sync, another machine has a later claim on the message than the
-// turn that this process belongs to. Getenv returns variables of the process. If they name no turn on this message,
-// CheckFence returns nil.
-func CheckFence(ctx context.Context, w *mailbox.Workspace, id schema.ID, agent schema.AgentName, getenv func(string) string) error {
-	fence, err := strconv.Atoi(getenv(fenceVariable))
-	if err != nil || getenv("OACP_MESSAGE_ID") != string(id) {
-		return nil
-	}
-	repository, err := gitmail.Open(ctx, w)
-	if err != nil {
-		return nil // the turn was in another workspace
-	}
-	claims, err := repository.ListClaims(ctx)
-	for _, c := range claims {
-		if c.Err == nil && c.ID == id && c.Agent == agent && c.Attempt > fence {
-			return failure.New("claim_lost",
-				fmt.Sprintf("%s took message %s over: its turn %d began after turn %d", c.Machine, id, c.Attempt, fence),
-				"leave the message to that machine; oacp status shows how far it gets")
-		}
-	}
-	return err
 }
 
 // AddClaims sets the Claim of each recipient that has the message in the inbox. It ignores errors: most workspaces have

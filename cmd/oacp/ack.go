@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/oacp-go/oacp/client"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/spelling"
@@ -17,7 +18,6 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/turn"
 	"github.com/oacp-go/oacp/turn/track"
 )
 
@@ -71,20 +71,18 @@ func (c *ackCall) run(w *mailbox.Workspace) error {
 	if err := checkIDs(c.words, c.all); err != nil {
 		return err
 	}
-	agent, err := c.actsFor(command.ActingAgent(w, c.agent, c.Streams))
-	if err != nil && (c.all || !errors.Is(err, project.ErrNoSender)) {
+	pending, agent := func(id string) (mailbox.Entry, error) { return w.Pending(c.ctx, id, "") }, schema.AgentName("")
+	acts, err := c.as(c.agent)
+	if err == nil {
+		pending, agent = func(id string) (mailbox.Entry, error) { return acts.Pending(c.ctx, id) }, acts.Agent()
+	} else if c.all || !errors.Is(err, project.ErrNoSender) {
 		return err
 	}
 	var entries, left []mailbox.Entry
 	if c.all {
 		entries, left, err = c.pendingSelection(w, agent)
 	} else {
-		entries, err = c.namedPending(w, agent)
-	}
-	for _, e := range entries {
-		if e.Message != nil {
-			err = cmp.Or(err, turn.CheckFence(c.ctx, w, e.Message.ID, e.Agent, c.Getenv))
-		}
+		entries, err = c.namedPending(pending)
 	}
 	if err != nil {
 		return err
@@ -104,7 +102,11 @@ func (c *ackCall) run(w *mailbox.Workspace) error {
 // acknowledge acknowledges the entries. Its error is the first one.
 func (c *ackCall) acknowledge(w *mailbox.Workspace, entries []mailbox.Entry) (done []acknowledgedJSON, first error) {
 	done = []acknowledgedJSON{}
-	for i, err := range w.AcknowledgeAll(entries) {
+	errs, err := client.AcknowledgeAll(c.ctx, w, c.Caller(), entries)
+	if err != nil {
+		return nil, err
+	}
+	for i, err := range errs {
 		if !c.all || !mailbox.IsGone(err) { // else another process acknowledged it
 			first = cmp.Or(first, err)
 		}
@@ -122,9 +124,9 @@ func (c *ackCall) acknowledge(w *mailbox.Workspace, entries []mailbox.Entry) (do
 }
 
 // namedPending returns the entries that the ids name, each once.
-func (c *ackCall) namedPending(w *mailbox.Workspace, agent schema.AgentName) (entries []mailbox.Entry, err error) {
+func (c *ackCall) namedPending(pending func(id string) (mailbox.Entry, error)) (entries []mailbox.Entry, err error) {
 	for _, id := range c.words {
-		e, err := w.Pending(c.ctx, id, agent)
+		e, err := pending(id)
 		if err != nil {
 			return nil, err
 		}
@@ -208,28 +210,10 @@ func (c *call) restore(w *mailbox.Workspace) error {
 	if len(c.words) == 0 {
 		return failure.Usagef("needs an id").WithHint("oacp list shows the ids")
 	}
-	if c.agent != "" {
-		if err := w.CheckAgent(c.agent); err != nil {
-			return err
-		}
-	}
 	if agent := schema.AgentName(c.Getenv("OACP_AGENT")); w.CheckAgent(agent) == nil {
 		_, _ = c.actsFor(agent, nil)
 	}
-	whole := make([]string, len(c.words))
-	for i, id := range c.words {
-		found, err := mailbox.FindToRestore(c.ctx, w, id)
-		if err != nil {
-			return err
-		}
-		whole[i] = string(found[0].Message.ID)
-	}
-	var all []track.Restored
-	var failed error
-	for _, id := range whole {
-		restored, err := track.Restore(c.ctx, w, id, c.agent)
-		all, failed = append(all, restored...), errors.Join(failed, err)
-	}
+	all, failed := client.Restore(c.ctx, w, c.agent, c.words...)
 	if len(all) > 0 {
 		return errors.Join(printRestored(c, all), failed)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/oacp-go/oacp/client"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/spelling"
@@ -163,8 +164,22 @@ func showsNew(w *mailbox.Workspace, agent schema.AgentName) string {
 	return "oacp next"
 }
 
-// actsFor records that the agent did something, and returns its arguments, which are results of command.ActingAgent or
-// AgentOf. If the environment names another agent, that one only looks, and actsFor records nothing.
+// as returns the client of the agent that the command acts for: the named one, or the one that the environment names. It
+// records that the agent did something.
+func (c *call) as(name schema.AgentName) (*client.Client, error) {
+	acts, err := client.As(c.workspace, name, c.Caller())
+	if err == nil {
+		_, err = c.actsFor(acts.Agent(), nil)
+	}
+	return acts, err
+}
+
+// views returns the agent whose mail the command shows, and records that it did something.
+func (c *call) views(name schema.AgentName) (schema.AgentName, error) {
+	return c.actsFor(client.Viewer(c.workspace, name, c.Caller()))
+}
+
+// actsFor records that the agent did something, and returns its arguments, which are results of package client. If the environment names another agent, that one only looks, and actsFor records nothing.
 func (c *call) actsFor(agent schema.AgentName, err error) (schema.AgentName, error) {
 	if own, ownErr := project.InferAgent(c.workspace, c.Getenv); err == nil && (ownErr != nil || own == agent) {
 		c.acting = agent

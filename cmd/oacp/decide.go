@@ -15,6 +15,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/oacp-go/oacp/client"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/spelling"
@@ -52,14 +53,14 @@ EXAMPLE:
 }
 
 func (c *call) runDecide(w *mailbox.Workspace) error {
-	agent, err := c.decider(w)
+	if c.asJSON || !c.InTerminal || !c.OutTerminal {
+		return failure.Usagef("decide asks questions, so it needs a terminal and no --json").WithHint("oacp inbox --agent NAME lists what waits")
+	}
+	acts, err := c.decider(w)
 	if err != nil {
 		return err
 	}
-	if c.asJSON || !c.InTerminal || !c.OutTerminal {
-		return failure.Usagef("decide asks questions, so it needs a terminal and no --json").
-			WithHint(fmt.Sprintf("oacp inbox --agent %s lists what waits, oacp --as-person reply ID --from %[1]s answers", agent))
-	}
+	agent := acts.Agent()
 	in, seen := bufio.NewReader(c.In), make(map[string]bool)
 	for {
 		pending, err := w.List(c.ctx, agent, mailbox.Inbox) // again, because mail may have arrived or left
@@ -82,7 +83,7 @@ func (c *call) runDecide(w *mailbox.Workspace) error {
 			c.Warn(e.Name + ": " + failure.OneLine(e.Err.Error()))
 			continue
 		}
-		s := &decision{call: c, w: w, agent: agent, message: e.Message, in: in}
+		s := &decision{call: c, w: w, acts: acts, agent: agent, message: e.Message, in: in}
 		shown, err := s.show(fmt.Sprintf("\n--- %d of %d ---\n", len(seen), len(seen)+len(unseen)-1))
 		quit := false
 		if err == nil && shown {
@@ -95,10 +96,13 @@ func (c *call) runDecide(w *mailbox.Workspace) error {
 }
 
 // decider returns the person who decides.
-func (c *call) decider(w *mailbox.Workspace) (schema.AgentName, error) {
-	agent, err := c.actsFor(command.ActingAgent(w, c.agent, c.Streams))
+func (c *call) decider(w *mailbox.Workspace) (*client.Client, error) {
+	acts, err := c.as(c.agent)
+	if err == nil {
+		err = w.CheckAgent(acts.Agent())
+	}
 	if !errors.Is(err, project.ErrNoSender) {
-		return agent, cmp.Or(err, w.CheckAgent(agent))
+		return acts, err
 	}
 	agents, listErr := w.Agents()
 	var people []schema.AgentName
@@ -108,9 +112,9 @@ func (c *call) decider(w *mailbox.Workspace) (schema.AgentName, error) {
 		}
 	}
 	if len(people) == 1 {
-		return c.actsFor(people[0], nil)
+		return c.as(people[0])
 	}
-	return "", cmp.Or(listErr, failure.WithHint(err, "oacp decide --agent NAME; oacp add-agent NAME --runtime human adds a person"))
+	return nil, cmp.Or(listErr, failure.WithHint(err, "oacp decide --agent NAME; oacp add-agent NAME --runtime human adds a person"))
 }
 
 // notify tells people about new mail until the caller calls stop, or only then if the command ends by itself. If it is
@@ -130,6 +134,7 @@ func (c *call) notify(ends, brief bool, workspaces ...*mailbox.Workspace) (stop 
 type decision struct {
 	*call
 	w       *mailbox.Workspace
+	acts    *client.Client
 	agent   schema.AgentName
 	message *schema.Message
 	in      *bufio.Reader
@@ -140,17 +145,15 @@ const recent = 5
 
 // show prints a title and the message, and notes that the person has noticed it, unless it was handled meanwhile.
 func (s *decision) show(title string) (shown bool, err error) {
-	err = track.WhileReading(s.ctx, s.w, s.agent, func() error {
-		e, err := s.w.Pending(s.ctx, string(s.message.ID), s.agent)
-		if err != nil {
-			return nil // it was handled meanwhile
-		}
-		shown = true
+	e, err := s.w.Pending(s.ctx, string(s.message.ID), s.agent)
+	if err != nil {
+		return false, nil // it was handled meanwhile
+	}
+	return true, s.call.show(s.agent, []mailbox.Entry{e}, func() error {
 		s.printf("%s", title)
 		s.print()
-		return s.noteRead(s.w, s.agent, []mailbox.Entry{e})
+		return nil
 	})
-	return shown, err
 }
 
 // print prints the message, what preceded it, and the choices.
@@ -258,12 +261,9 @@ func (s *decision) act(line string) (err error) {
 	text := ""
 	switch line {
 	case "a":
-		held, err := conversation.FindCopy(s.ctx, s.w, string(s.message.ID), s.agent)
+		done, err := s.acts.Acknowledge(s.ctx, string(s.message.ID))
 		if err == nil {
-			err = held.Acknowledge(s.w)
-		}
-		if err == nil {
-			s.printf("acknowledged: %s\n", held.ID.Short())
+			s.printf("acknowledged: %s\n", done.ID.Short())
 		}
 		return err
 	case "t":
@@ -321,23 +321,20 @@ func (s *decision) answer(choice, text string) error {
 	if choice == "" && strings.TrimSpace(text) == "" {
 		return errNothing
 	}
-	d := &delivery{call: s.call, w: s.w, draft: conversation.Reply(s.message, s.agent), answered: s.message}
-	d.draft.Body = schema.TextValue(text)
-	if choice != "" {
-		if err := d.draft.Choose(s.message, choice); err != nil {
-			return err
-		}
-	}
-	conversation.Conclude(&d.draft, d.answered, false, true)
 	if err := s.checkWaits(); err != nil { // the person may have written for long
 		return err
 	}
-	held, err := conversation.FindCopy(s.ctx, s.w, string(s.message.ID), s.agent)
+	request, err := s.acts.Request(s.ctx, string(s.message.ID))
 	if err != nil {
 		return err
 	}
-	d.pending = &held
-	return d.deliver()
+	answer := request.Draft()
+	answer.Body, answer.Choose, answer.Acknowledge = schema.TextValue(text), choice, true
+	p, err := request.Prepare(s.ctx, answer)
+	if err != nil {
+		return err
+	}
+	return (&delivery{call: s.call, w: s.w, request: request}).deliver(p)
 }
 
 // edit returns what the person writes in an editor.

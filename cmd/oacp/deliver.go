@@ -8,14 +8,12 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/oacp-go/oacp/client"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
-	"github.com/oacp-go/oacp/internal/process"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/project"
-	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/signing"
 	"github.com/oacp-go/oacp/turn/track"
@@ -53,16 +51,10 @@ type delivery struct {
 
 	w     *mailbox.Workspace
 	draft schema.Message
-	// parts are the recipients of each message, if there may be too many for one.
-	parts [][]schema.AgentName
 	// prepared is the file that holds the message, if there is one.
 	prepared *validate.Draft
-	// answered, if not nil, is the message that this one answers.
-	answered *schema.Message
-	// pending, if not nil, is the copy of that message to acknowledge once this one is sent.
-	pending *conversation.Copy
-	// warnings are printed already; the JSON answer repeats them.
-	warnings []string
+	// request, if not nil, is the message that this one replies to.
+	request *client.Request
 
 	// wait is empty if the command does not wait.
 	wait      track.Goal
@@ -129,66 +121,39 @@ func (d *delivery) source() validate.Source {
 	return validate.Source{}
 }
 
-func (d *delivery) options() *mailbox.SendOptions {
-	signs := d.sign || project.IsPerson(d.w, d.draft.From) && trust.CanSign(d.w, d.draft.From)
-	return &mailbox.SendOptions{Create: d.create, Suffix: d.suffix, Sign: signs}
+func (d *delivery) options() mailbox.SendOptions {
+	return mailbox.SendOptions{Create: d.create, Suffix: d.suffix, Sign: d.sign}
 }
 
-// deliver sends the draft, prints the receipt, and with --wait waits. A signal before the commit stops the delivery;
+// deliver sends a message, prints the receipt, and with --wait waits. A signal before the commit stops the delivery;
 // after it, the receipt is printed first.
-func (d *delivery) deliver() error {
-	if d.draft.ParentID != "" && !d.InTerminal && !d.AsPerson {
-		if err := project.CheckProgram(d.w, d.draft.From); err != nil {
-			return err
-		}
-	}
-	if err := command.PrepareDraft(d.ctx, d.w, &d.draft, d.source()); err != nil {
-		return err
-	}
+func (d *delivery) deliver(p *client.Prepared) error {
 	if d.dryRun {
-		return d.showDraft()
+		return d.showDraft(p)
 	}
 	defer d.catchSignals()()
-	var receipts []*mailbox.Receipt
-	err := track.SendOnce(d.ctx, d.w, d.answered, &d.draft, process.Caller(d.Getenv).Process, d.again, func() (err error) {
-		receipts, err = d.w.SendParts(d.ctx, d.draft, d.parts, d.options())
-		return err
-	})
-	if len(receipts) == 0 {
+	r, err := p.Send(d.ctx)
+	if r == nil {
 		return err
 	}
-	receipt, answers := receipts[0], make([]sendAnswer, len(receipts))
-	for i, r := range receipts {
-		answers[i] = d.receiptAnswer(r)
-	}
-	answer := answers[0]
-	if len(d.parts) > 1 {
-		answer.Messages = answers
-	}
-	if parts, ok := errors.AsType[*mailbox.PartsError](err); ok {
-		answer.NotSent = parts.NotSent
-	}
-	if err == nil && d.pending != nil {
-		answer.Acknowledged, err = d.acknowledgeAnswered()
-		answer.AlreadyAcknowledged = d.pending.Gone
-	}
+	answer := d.receiptAnswer(r, err)
 	syncsOnce := d.exchanger != nil && d.wait == "" && err == nil
 	if syncsOnce && d.asJSON {
 		synced := d.exchanger.Briefly(d.ctx)
 		answer.Synced = &synced
-		if d.isUnsent(receipts) {
+		if client.Unsent(d.w, r) {
 			answer.Stage, err = track.StageNotSent, failure.ErrReported
 		}
 	}
-	if printErr := d.printReceipts(receipts, answer); printErr != nil {
-		printErr = fmt.Errorf("message %s is sent, but printing the result failed: %w", receipt.Message.ID, printErr)
+	if printErr := d.printReceipts(r, answer); printErr != nil {
+		printErr = fmt.Errorf("message %s is sent, but printing the result failed: %w", r.Message().ID, printErr)
 		return errors.Join(err, failure.WithHint(printErr, "do not send it again"))
 	}
 	if syncsOnce && !d.asJSON {
 		d.exchanger.Briefly(d.ctx) // if it fails, it prints why
-		if d.isUnsent(receipts) {
+		if client.Unsent(d.w, r) {
 			return &failure.Error{
-				Code: string(track.StageNotSent), Err: fmt.Errorf("%s: message %s waits on this machine", track.StageNotSent, receipt.Message.ID),
+				Code: string(track.StageNotSent), Err: fmt.Errorf("%s: message %s waits on this machine", track.StageNotSent, r.Message().ID),
 				Hint: "do not send it again: the next oacp sync sends it",
 			}
 		}
@@ -197,41 +162,22 @@ func (d *delivery) deliver() error {
 		return err
 	}
 	defer d.exchanger.Begin(d.ctx, defaultWait)()
-	return d.await(receipt)
+	return d.await(r.Receipts[0])
 }
 
-// isUnsent reports whether a message has not reached the remote.
-func (d *delivery) isUnsent(receipts []*mailbox.Receipt) bool {
-	return slices.ContainsFunc(receipts, func(r *mailbox.Receipt) bool {
-		return mailbox.IsUnsent(d.w, mailbox.Entry{Name: r.Message.FileName(), Message: r.Message})
-	})
-}
-
-// acknowledgeAnswered acknowledges the message that the one just sent answers.
-func (d *delivery) acknowledgeAnswered() (schema.ID, error) {
-	id := d.answered.ID
-	err := d.pending.Acknowledge(d.w)
-	if _, moved := errors.AsType[*mailbox.NotDurableError](err); err != nil && !moved {
-		return "", &failure.Error{
-			Code: "not_acknowledged", Err: fmt.Errorf("the answer is sent, but %s is not acknowledged: %w", id, err),
-			Hint: "do not answer again; oacp ack " + id.Short() + " acknowledges the message",
-		}
-	}
-	return id, err
-}
-
-func (d *delivery) showDraft() error {
-	message, data, warnings, err := d.w.Compose(d.draft, d.options())
+func (d *delivery) showDraft(p *client.Prepared) error {
+	message, data, warnings, err := p.Compose()
 	if err != nil {
 		return err
 	}
 	answer := d.newAnswer(message, warnings)
+	d.say(&answer, p.NotesOf(message)...)
 	answer.DryRun, answer.YAML = true, string(data)
 	return d.answer(answer, func() {
 		if !d.quiet {
 			to, more := message.To, ""
-			if n := len(d.parts); n > 1 {
-				to, more = slices.Concat(d.parts...), fmt.Sprintf(", in %d messages of which this is the first", n)
+			if n := len(p.Parts); n > 1 {
+				to, more = slices.Concat(p.Parts...), fmt.Sprintf(", in %d messages of which this is the first", n)
 			}
 			d.Note(fmt.Sprintf("nothing is sent; without --dry-run the message goes from %s to %s in %s%s", message.From, spelling.Join(to), d.w.Dir(), more))
 		}
@@ -267,44 +213,63 @@ type sendAnswer struct {
 
 // newAnswer returns the answer about a message and prints its warnings.
 func (d *delivery) newAnswer(m *schema.Message, warnings validate.Diagnostics) sendAnswer {
-	answer := sendAnswer{MessageID: m.ID, head: headOf(m), ShortID: m.ID.Short(), Warnings: d.warnings}
+	answer := sendAnswer{MessageID: m.ID, head: headOf(m), ShortID: m.ID.Short()}
 	if signatures, err := signing.Parse(m.Auth); err == nil {
 		answer.Signed = true
 		for _, signature := range signatures {
 			answer.Keys = append(answer.Keys, signature.KeyID)
 		}
 	}
-	say := func(print func(string), text string) {
-		print(text)
-		answer.Warnings = append(answer.Warnings, text)
-	}
+	var texts []string
 	if m.CreatedAt.Time().Sub(d.Now()) > time.Minute {
-		say(d.Warn, fmt.Sprintf("the message is dated in the future, %s; its age counts from its arrival", m.CreatedAt))
+		texts = append(texts, fmt.Sprintf("the message is dated in the future, %s; its age counts from its arrival", m.CreatedAt))
 	}
 	for _, w := range warnings {
-		say(d.Warn, w.String())
+		texts = append(texts, w.String())
 	}
+	for _, text := range texts {
+		d.Warn(text)
+	}
+	answer.Warnings = texts
+	return answer
+}
+
+// say prints notes about a message, and adds them to the answer.
+func (d *delivery) say(answer *sendAnswer, notes ...string) {
 	note := d.Note
-	if m.Priority == schema.P0 {
+	if answer.Priority == schema.P0 {
 		note = d.Warn
 	}
-	for _, text := range append(project.OfflineNotes(d.w, m), trust.HeldNotes(d.w, m)...) {
-		say(note, text)
+	for _, text := range notes {
+		note(text)
+	}
+	answer.Warnings = append(answer.Warnings, notes...)
+}
+
+// receiptAnswer returns the answer about what was sent, in spite of an error.
+func (d *delivery) receiptAnswer(r *client.Receipt, err error) sendAnswer {
+	var all []sendAnswer
+	for _, one := range r.Receipts {
+		answer := d.newAnswer(one.Message, one.Warnings)
+		answer.Outbox, answer.AlreadySent, answer.Inboxes = one.Outbox, one.AlreadySent, one.Inboxes
+		if len(one.Inboxes) == 1 {
+			answer.Inbox, answer.Inboxes = one.Inboxes[0], nil
+		}
+		all = append(all, answer)
+	}
+	answer := all[0]
+	d.say(&answer, r.Notes...)
+	if len(all) > 1 {
+		answer.Messages = all
+	}
+	answer.Acknowledged, answer.AlreadyAcknowledged = r.Acknowledged, r.AlreadyAcknowledged
+	if parts, ok := errors.AsType[*mailbox.PartsError](err); ok {
+		answer.NotSent = parts.NotSent
 	}
 	return answer
 }
 
-// receiptAnswer returns the answer about a message that was sent.
-func (d *delivery) receiptAnswer(r *mailbox.Receipt) sendAnswer {
-	answer := d.newAnswer(r.Message, r.Warnings)
-	answer.Outbox, answer.AlreadySent, answer.Inboxes = r.Outbox, r.AlreadySent, r.Inboxes
-	if len(r.Inboxes) == 1 {
-		answer.Inbox, answer.Inboxes = r.Inboxes[0], nil
-	}
-	return answer
-}
-
-func (d *delivery) printReceipts(receipts []*mailbox.Receipt, answer sendAnswer) error {
+func (d *delivery) printReceipts(r *client.Receipt, answer sendAnswer) error {
 	var err error
 	switch {
 	case d.asJSON && d.wait != "":
@@ -312,15 +277,15 @@ func (d *delivery) printReceipts(receipts []*mailbox.Receipt, answer sendAnswer)
 	case d.asJSON:
 		err = command.WriteJSON(d.Out, answer)
 	case d.quiet:
-		for _, r := range receipts {
-			d.printf("%s\n", r.Message.ID)
+		for _, one := range r.Receipts {
+			d.printf("%s\n", one.Message.ID)
 		}
 	default:
-		for _, r := range receipts {
-			d.printSent(r)
+		for _, one := range r.Receipts {
+			d.printSent(one, r.Answers)
 		}
-		if len(d.parts) > 1 {
-			d.printf("%s, because one has at most %d recipients\n", spelling.Plural(len(receipts), "message"), schema.MaxRecipients)
+		if len(answer.Messages)+len(answer.NotSent) > 1 {
+			d.printf("%s, because one has at most %d recipients\n", spelling.Plural(len(r.Receipts), "message"), schema.MaxRecipients)
 		}
 		if answer.Acknowledged != "" {
 			already := ""
@@ -334,13 +299,13 @@ func (d *delivery) printReceipts(receipts []*mailbox.Receipt, answer sendAnswer)
 }
 
 // printSent prints one line about a message that is sent.
-func (d *delivery) printSent(r *mailbox.Receipt) {
+func (d *delivery) printSent(r *mailbox.Receipt, isAnswer bool) {
 	m, sent, answers := r.Message, "sent", ""
 	if r.AlreadySent {
 		sent = "already sent"
 	}
-	if d.answered != nil && m.Answers(d.answered) {
-		answers = ", the answer to " + d.answered.ID.Short()
+	if isAnswer {
+		answers = ", the answer to " + m.ParentID.Short()
 	}
 	d.printf("%s %s to %s (%s)%s\n", sent, m.ID.Short(), spelling.Join(m.To), m.Type, answers)
 }

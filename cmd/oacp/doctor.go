@@ -11,6 +11,7 @@ import (
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/inspection"
+	"github.com/oacp-go/oacp/internal/sibling"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/doctor"
@@ -75,7 +76,7 @@ func (c *doctorCall) inspect(report *doctor.Report) error {
 	default:
 		return c.with(nil, func(w *mailbox.Workspace) error {
 			return inspection.Workspace(c.ctx, w, report, inspection.Options{
-				WorkingDir: c.Dir, Getenv: c.Getenv, Contract: command.ContractProgram(), Now: c.Now(), Repair: c.fix,
+				WorkingDir: c.Dir, Getenv: c.Getenv, Contract: sibling.Find("contract"), Now: c.Now(), Repair: c.fix,
 			})
 		})
 	}

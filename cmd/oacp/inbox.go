@@ -107,7 +107,7 @@ func (c *inboxCall) listedAgents(w *mailbox.Workspace) ([]schema.AgentName, erro
 	if c.all {
 		return w.Agents()
 	}
-	agent, err := c.actsFor(command.AgentOf(w, c.agent, c.Streams))
+	agent, err := c.views(c.agent)
 	if errors.Is(err, project.ErrNoSender) {
 		err = failure.WithHint(err, "use --agent AGENT or --all, or set OACP_AGENT")
 	}

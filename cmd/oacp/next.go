@@ -8,14 +8,13 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/oacp-go/oacp/client"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
-	"github.com/oacp-go/oacp/internal/process"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/doctor"
-	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn/track"
 )
@@ -65,53 +64,45 @@ func (c *nextCall) run(w *mailbox.Workspace) error {
 		return failure.Usagef("--all and --thread are mutually exclusive")
 	}
 	c.selected.warn(w, c.Streams)
-	agent, err := c.actsFor(command.ActingAgent(w, c.agent, c.Streams))
+	acts, err := c.as(c.agent)
 	if err != nil {
 		return err
 	}
+	agent := acts.Agent()
 	synchronizer, err := c.synchronizer(w)
 	if err != nil {
 		return err
 	}
-	began := time.Now()
 	defer synchronizer.Begin(c.ctx, cmp.Or(c.limit, defaultWait))()
 	if open := c.openMessages(w, agent); open != "" && !c.asJSON {
 		fmt.Fprintln(c.Err, open)
 	}
-	news := track.NewsOf(w, agent)
-	options := watch.PendingOptions{Timeout: c.limit, Match: func(m *schema.Message) bool {
-		return c.selected.matches(m) && (c.again || news.Has(m))
-	}}
 	what := c.selected.String()
 	if !c.again {
 		what = "new " + what
 	}
-	most := 1
-	if c.all {
-		most = 0
-	}
-	by := track.Noticed{Process: process.Caller(c.Getenv).Process}
-	for isShown := false; !isShown; { // another process of the agent may be faster
-		found, err := awaitPending(c.call, watch.Target{Workspace: w, Agent: agent}, what, options, began)
-		if err == nil {
-			by.At = c.Now()
-			isShown, err = track.Show(c.ctx, w, agent, by, found, most, c.again, func(chosen []mailbox.Entry) error {
-				return c.showNext(w, agent, chosen)
-			})
+	filter := c.filter(agent, what)
+	filter.Match, filter.Again, filter.All = c.selected.matches, c.again, c.all
+	given, err := acts.Take(c.ctx, filter)
+	if err != nil {
+		text := fmt.Sprintf("no %s came for %s within %s", what, agent, shortDuration(c.limit))
+		if open := c.openMessages(w, agent); open != "" {
+			text += "; " + open
 		}
-		if err != nil {
-			text := fmt.Sprintf("no %s came for %s within %s", what, agent, shortDuration(c.limit))
-			if open := c.openMessages(w, agent); open != "" {
-				text += "; " + open
-			}
-			return timeoutError(err, text, "run oacp next again to wait longer: it misses nothing in between")
-		}
+		return timeoutError(err, text, "run oacp next again to wait longer: it misses nothing in between")
 	}
-	return nil
+	return c.showGiven(acts, given, func() error { return c.showNext(w, agent, given) })
 }
 
 // showNext prints what next found.
-func (c *nextCall) showNext(w *mailbox.Workspace, agent schema.AgentName, found []mailbox.Entry) error {
+func (c *nextCall) showNext(w *mailbox.Workspace, agent schema.AgentName, given []*client.Request) error {
+	var found []mailbox.Entry
+	for _, r := range given {
+		found = append(found, r.Entry)
+		if !r.ShownBefore.IsZero() && !c.again {
+			c.Note(fmt.Sprintf("%s was shown before, at %s", r.Message.ID.Short(), c.Clock(r.ShownBefore)))
+		}
+	}
 	messages := found
 	if c.thread {
 		thread, err := conversation.Thread(c.ctx, w, string(found[0].Message.ID))
@@ -152,11 +143,10 @@ func (c *call) openMessages(w *mailbox.Workspace, agent schema.AgentName) string
 	return "open: " + strings.Join(parts, "; ")
 }
 
-// awaitPending calls watch.AwaitPending with a timeout that counts from the start of the command. On
-// standard error it warns of files that are not messages and, without --json, says what it waits for.
-func awaitPending(c *call, target watch.Target, what string, options watch.PendingOptions, began time.Time) ([]mailbox.Entry, error) {
+// filter returns how long next waits and, on standard error, warns of files that are not messages and says what it waits for.
+func (c *nextCall) filter(agent schema.AgentName, what string) client.Filter {
 	hinted := false
-	options.Problem = func(e mailbox.Entry) {
+	f := client.Filter{Timeout: c.limit, Problem: func(e mailbox.Entry) {
 		place := schema.BoxPath(e.Agent, e.Box)
 		if e.Name != "" {
 			place += "/" + e.Name
@@ -166,16 +156,15 @@ func awaitPending(c *call, target watch.Target, what string, options watch.Pendi
 			hinted = true
 			_, _ = fmt.Fprintf(c.Err, "hint: %s\n", visible.Line(doctor.BadFileHint(e)))
 		}
-	}
+	}}
 	limit := ""
-	if options.Timeout > 0 {
-		limit = " for at most " + shortDuration(options.Timeout)
-		options.Timeout = max(options.Timeout-time.Since(began), 1)
+	if c.limit > 0 {
+		limit = " for at most " + shortDuration(c.limit)
 	}
 	if !c.asJSON {
-		options.Idle = func() { c.Note("no " + what + " is pending for " + string(target.Agent) + "; waiting" + limit) }
+		f.Idle = func() { c.Note("no " + what + " is pending for " + string(agent) + "; waiting" + limit) }
 	}
-	return watch.AwaitPending(c.ctx, []watch.Target{target}, options)
+	return f
 }
 
 // afterWork returns the command that ends the work on a message. The agent is the value of --agent.

@@ -12,15 +12,14 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/oacp-go/oacp/client"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
-	"github.com/oacp-go/oacp/internal/process"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/doctor"
 	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/turn/track"
 )
 
 // A readCall is a call of read.
@@ -97,14 +96,10 @@ func (c *readCall) run() error {
 		if c.agent != "" {
 			w.ViewAs(c.agent)
 		}
-		read := c.readNamed
 		if c.all {
-			read = c.readAll
+			return c.readAll(w)
 		}
-		if w.CheckAgent(c.reader()) != nil {
-			return read(w)
-		}
-		return track.WhileReading(c.ctx, w, c.reader(), func() error { return read(w) })
+		return c.readNamed(w)
 	})
 }
 
@@ -144,30 +139,34 @@ func (c *readCall) readNamed(w *mailbox.Workspace) error {
 		messages = append(messages, shown{e, list})
 		pending = append(pending, found...)
 	}
-	if err := printAll(messages, c.asJSON, len(c.words) == 1, c.Streams); err != nil {
-		return err
-	}
-	return c.noteRead(w, c.reader(), pending)
+	return c.show(c.reader(), pending, func() error { return printAll(messages, c.asJSON, len(c.words) == 1, c.Streams) })
 }
 
-// noteRead records that the agent was shown those of the messages that are in its inbox. If that cannot
-// be recorded, they count as new, which is no reason to fail.
-func (c *call) noteRead(w *mailbox.Workspace, agent schema.AgentName, entries []mailbox.Entry) error {
-	if err := c.Out.Flush(); err != nil {
+// show gives the reader those of the files that are in its inbox, prints them, and records that it has noticed them. In a
+// workspace that cannot be written, it only prints.
+func (c *call) show(reader schema.AgentName, files []mailbox.Entry, print func() error) error {
+	files = slices.DeleteFunc(slices.Clone(files), func(e mailbox.Entry) bool { return e.Agent != reader || e.Box != mailbox.Inbox })
+	if len(files) == 0 {
+		return cmp.Or(print(), c.Out.Flush())
+	}
+	acts, err := c.as(reader)
+	if err != nil {
 		return err
 	}
-	var keys []track.Key
-	for _, e := range entries {
-		if e.Agent == agent && e.Box == mailbox.Inbox && e.Err == nil {
-			keys = append(keys, track.KeyOf(e.Message))
-		}
+	given, err := acts.Read(c.ctx, files)
+	if err != nil {
+		c.Warn("this cannot be recorded, so the message counts as new: " + failure.OneLine(err.Error()))
 	}
-	if len(keys) > 0 {
-		_, _ = c.actsFor(agent, nil)
-		by := track.Noticed{Process: process.Caller(c.Getenv).Process}
-		_ = track.NoteNoticed(w, agent, keys, by)
+	return c.showGiven(acts, given, print)
+}
+
+// showGiven prints messages that were given to the agent, and records that it has noticed them. If the reader goes away, they
+// are new again.
+func (c *call) showGiven(acts *client.Client, given []*client.Request, print func() error) error {
+	if err := cmp.Or(print(), c.Out.Flush()); err != nil {
+		return errors.Join(err, acts.Return(false, given...))
 	}
-	return nil
+	return acts.Shown(given...)
 }
 
 // findToRead returns the copies of a message. The first one is the one to show.
@@ -189,7 +188,7 @@ func (c *readCall) findToRead(w *mailbox.Workspace, id string) ([]mailbox.Entry,
 
 // readAll shows the inbox of the agent.
 func (c *readCall) readAll(w *mailbox.Workspace) error {
-	agent, err := c.actsFor(command.AgentOf(w, c.agent, c.Streams))
+	agent, err := c.views(c.agent)
 	if err != nil {
 		return err
 	}
@@ -200,10 +199,9 @@ func (c *readCall) readAll(w *mailbox.Workspace) error {
 	if len(entries) == 0 && !c.asJSON {
 		c.printf("%s: nothing pending\n", agent)
 	}
-	if err := printAll(withReplies(c.ctx, w, agent, entries), c.asJSON, false, c.Streams); err != nil {
-		return err
-	}
-	return c.noteRead(w, c.reader(), entries)
+	return c.show(agent, entries, func() error {
+		return printAll(withReplies(c.ctx, w, agent, entries), c.asJSON, false, c.Streams)
+	})
 }
 
 // withReplies returns entries as an agent sees them: with its replies to those that are in its inbox.

@@ -60,31 +60,23 @@ func (c *call) recall(w *mailbox.Workspace) error {
 	if err != nil {
 		return err
 	}
-	agent, err := command.ActingAgent(w, c.agent, c.Streams)
-	if err != nil && !errors.Is(err, project.ErrNoSender) {
+	acts, err := c.as(c.agent)
+	if errors.Is(err, project.ErrNoSender) {
+		var found []mailbox.Entry
+		if found, err = w.Find(c.ctx, id); len(found) > 0 && found[0].Message != nil {
+			acts, err = c.as(found[0].Message.From)
+		}
+	}
+	if err != nil {
 		return err
 	}
-	found, err := w.Find(c.ctx, id)
-	if _, err = warnUnreadable(err, c.Streams); err != nil {
+	recalled, err := acts.Recall(c.ctx, id)
+	if len(recalled.Progress) == 0 {
 		return err
 	}
-	m := found[0].Message
-	switch {
-	case found[0].Err != nil:
-		return found[0].Err
-	case agent != "" && m.From != agent:
-		return failure.WithHint(fmt.Errorf("message %s is from %s, and only its sender can take it back", m.ID, m.From),
-			"oacp list --box outbox --agent "+string(agent)+" lists what "+string(agent)+" sent")
-	}
-	_, _ = c.actsFor(m.From, nil)
-	progress, err := track.Recall(c.ctx, w, m)
-	if len(progress) > 0 {
-		_, err = warnUnreadable(err, c.Streams)
-	}
-	if len(progress) == 0 {
-		return err
-	}
-	answer, missed := recalledJSON{MessageID: m.ID, Requested: mailbox.MayBeElsewhere(w, m)}, false
+	_, err = warnUnreadable(err, c.Streams)
+	m, progress := recalled.Message, recalled.Progress
+	answer, missed := recalledJSON{MessageID: m.ID, Requested: recalled.Requested}, false
 	for _, p := range progress {
 		isRecalled := p.Stage == track.StageRecalled
 		answer.Recipients = append(answer.Recipients, recalledRecipient{p.Agent, isRecalled, p.Stage, p.Recall})

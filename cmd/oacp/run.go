@@ -16,6 +16,7 @@ import (
 	"github.com/oacp-go/oacp/contract"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/sibling"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/live"
@@ -152,7 +153,7 @@ func (c *runCall) runAgent(w *mailbox.Workspace, words []string) error {
 	if err != nil {
 		return err
 	}
-	name, err := command.AgentOf(w, c.agent, c.Streams)
+	name, err := client.Viewer(w, c.agent, c.Caller())
 	if err != nil {
 		return err
 	}
@@ -251,7 +252,7 @@ func waitingText(name schema.AgentName, settings *turn.Settings) string {
 // them is missing. After a turn it would be too late.
 func checkContractProgram(w *mailbox.Workspace, reply bool) error {
 	names, err := contract.Names(w.Root(), w.Dir())
-	if err == nil && reply && len(names) > 0 && command.ContractProgram() == "" {
+	if err == nil && reply && len(names) > 0 && sibling.Find("contract") == "" {
 		err = contract.ErrNotInstalled
 	}
 	return err

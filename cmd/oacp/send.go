@@ -10,14 +10,13 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/oacp-go/oacp/client"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/turn"
 	"github.com/oacp-go/oacp/validate"
 )
 
@@ -144,28 +143,42 @@ func (d *delivery) send() error {
 		return err
 	}
 	return d.inWorkspace(func() (err error) {
-		if d.draft.From, err = d.sender(cmp.Or(d.from, d.draft.From)); err != nil {
+		acts, err := d.sender(cmp.Or(d.from, d.draft.From))
+		if err != nil {
 			return err
 		}
-		if d.parts, err = project.Recipients(d.w, d.draft.From, d.draft.Type, d.draft.To); err != nil {
-			return failure.Usagef("--to: %w", err)
+		p, err := acts.Prepare(d.ctx, client.Draft{
+			Message: d.draft, InReplyTo: d.inReplyTo, Parent: d.parent, Conversation: d.conversation, Source: d.source(), SendOptions: d.options(),
+		})
+		if err != nil {
+			return flagError(err)
 		}
-		if len(d.parts) > 1 && d.wait != "" {
-			return failure.Usagef("--wait waits for one message, and %s are %d agents, more than one message has", schema.Everyone, len(slices.Concat(d.parts...))).
+		if len(p.Parts) > 1 && d.wait != "" {
+			return failure.Usagef("--wait waits for one message, and %s are %d agents, more than one message has", schema.Everyone, len(slices.Concat(p.Parts...))).
 				WithHint("send without --wait; oacp owed lists the answers that are missing")
 		}
-		d.draft.To = d.parts[0]
-		if err := d.thread(); err != nil {
-			return err
-		}
 		if d.prepared != nil {
-			*d.prepared.Message = d.draft
+			*d.prepared.Message = p.Message
 			if err := d.prepared.Check(); err != nil {
 				return err
 			}
 		}
-		return d.deliver()
+		return d.deliver(p)
 	})
+}
+
+// flagError names the flag that an error of package client is about.
+func flagError(err error) error {
+	if recipients, ok := errors.AsType[*client.RecipientsError](err); ok {
+		return failure.Usagef("--to: %w", recipients)
+	}
+	if thread, ok := errors.AsType[*client.ThreadError](err); ok {
+		return fmt.Errorf("--%s: %w", strings.ReplaceAll(thread.Field, "_", "-"), thread.Err)
+	}
+	if choice, ok := errors.AsType[*schema.NoChoiceError](err); ok {
+		return fmt.Errorf("--choose: %w", choice)
+	}
+	return err
 }
 
 // checkMissing returns an error if send lacks a flag that it needs.
@@ -208,30 +221,6 @@ func (d *delivery) readMessage() error {
 	return err
 }
 
-// thread sets the parent and the conversation of the message.
-func (d *delivery) thread() (err error) {
-	if d.conversation != "" {
-		if d.draft.ConversationID, err = conversation.Named(d.ctx, d.w, d.conversation); err != nil {
-			return fmt.Errorf("--conversation-id: %w", err)
-		}
-	}
-	parent, found := d.inReplyTo, true
-	if parent != "" {
-		if found, err = conversation.AnswerTo(d.ctx, d.w, &d.draft, parent); err != nil {
-			return fmt.Errorf("--in-reply-to: %w", err)
-		}
-	} else if parent = d.parent; parent != "" {
-		if d.draft.ParentID, _, found, err = conversation.After(d.ctx, d.w, parent); err != nil {
-			return fmt.Errorf("--parent-message-id: %w", err)
-		}
-	}
-	if !found {
-		d.warnings = append(d.warnings, "there is no message "+parent+" any more; the new one names it as its parent anyway")
-		d.Warn(d.warnings[len(d.warnings)-1])
-	}
-	return nil
-}
-
 func (d *delivery) reply() error {
 	id, err := d.only(errNoID())
 	if err != nil {
@@ -244,75 +233,59 @@ func (d *delivery) reply() error {
 		return err
 	}
 	return d.inWorkspace(func() error {
-		from, err := d.findAnswered(id)
-		if err != nil {
+		if d.request, err = d.findRequest(id); err != nil {
 			return err
 		}
-		d.draft = conversation.Reply(d.answered, from)
+		answer := d.request.Draft()
+		d.draft = answer.Message
 		if err := d.fill(); err != nil {
 			return err
 		}
-		if d.given(&d.choose) {
-			if err := d.draft.Choose(d.answered, d.choose); err != nil {
-				return fmt.Errorf("--choose: %w", err)
-			}
+		answer.Message, answer.Source, answer.SendOptions = d.draft, d.source(), d.options()
+		answer.Choose, answer.Final, answer.Acknowledge, answer.Again = d.choose, d.final, d.ack, d.again
+		p, err := d.request.Prepare(d.ctx, answer)
+		if err == nil {
+			err = d.deliver(p)
 		}
-		if conversation.Conclude(&d.draft, d.answered, d.final, d.ack) {
-			note := fmt.Sprintf("a %s does not answer a %s; --final makes it the answer", d.draft.Type, d.answered.Type)
-			d.Note(note)
-			d.warnings = append(d.warnings, note)
-		}
-		if d.ack {
-			held, err := conversation.FindCopy(d.ctx, d.w, string(d.answered.ID), from)
-			if err != nil {
-				return err
-			}
-			d.pending = &held
-		}
-		err = d.deliver()
 		if _, invalid := errors.AsType[*validate.InvalidError](err); invalid && d.draft.Type == schema.HandoffComplete {
-			return failure.WithHint(err, "oacp send --template handoff_complete --in-reply-to "+d.answered.ID.Short()+" prints a body to fill in; "+
+			return failure.WithHint(err, "oacp send --template handoff_complete --in-reply-to "+d.request.Message.ID.Short()+" prints a body to fill in; "+
 				"--type notification --final answers in free text")
 		}
-		return err
+		return flagError(err)
 	})
 }
 
-// findAnswered finds the message to answer, and returns the agent that answers it.
-func (d *delivery) findAnswered(id string) (from schema.AgentName, err error) {
+// findRequest finds the message to answer, as the agent that answers it.
+func (d *delivery) findRequest(id string) (*client.Request, error) {
 	found, err := d.w.Find(d.ctx, id)
 	if _, err = mailbox.SplitUnreadable(err); err != nil {
-		return "", err
+		return nil, err
 	}
-	from, err = d.sender(d.from)
+	acts, err := d.sender(d.from)
 	if to := found[0].Message.To; errors.Is(err, project.ErrNoSender) && len(to) == 1 {
-		from, err = d.actsFor(to[0], nil) // nobody else can answer
+		acts, err = d.as(to[0]) // nobody else can answer
 	}
 	if err == nil {
-		err = d.w.CheckAgent(from)
+		err = d.w.CheckAgent(acts.Agent())
 	}
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	isFile := func(name string) bool { return name != "" && name != "-" }
-	if _, inSession := d.Streams.Caller().Session(d.w); inSession && (isFile(d.bodyFile) || isFile(d.contextKeysFile)) {
-		return "", &failure.Error{
+	if _, inSession := d.Caller().Session(d.w); inSession && (isFile(d.bodyFile) || isFile(d.contextKeysFile)) {
+		return nil, &failure.Error{
 			Code: "file_in_session", Err: errors.New("a live session sends answers without asking, so no flag may read a file"),
 			Hint: "use --body TEXT, or a pipe: the program checks the commands in it",
 		}
 	}
-	if d.answered, err = conversation.Original(found, from); err == nil {
-		err = turn.CheckFence(d.ctx, d.w, d.answered.ID, from, d.Getenv)
-	}
-	return from, err
+	return acts.RequestOf(d.ctx, found)
 }
 
-// sender returns the agent that --from or a prepared message names, or else the one that the
-// environment names.
-func (d *delivery) sender(from schema.AgentName) (schema.AgentName, error) {
-	agent, err := d.actsFor(command.ActingAgent(d.w, from, d.Streams))
+// sender returns the client of the agent that --from or a prepared message names, or else the one that the environment names.
+func (d *delivery) sender(from schema.AgentName) (*client.Client, error) {
+	acts, err := d.as(from)
 	if errors.Is(err, project.ErrNoSender) {
 		err = failure.WithHint(err, "use --from AGENT, or set OACP_AGENT")
 	}
-	return agent, err
+	return acts, err
 }

@@ -314,7 +314,7 @@ EXAMPLES:
 
 func (c statusCall) owed(w *mailbox.Workspace) error {
 	defer lessGarbageCollection()()
-	agent, err := c.actsFor(command.AgentOf(w, c.agent, c.Streams))
+	agent, err := c.views(c.agent)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/oacp-go/oacp/client"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/visible"
@@ -49,7 +50,7 @@ func (c *call) stop(w *mailbox.Workspace) error {
 	if err != nil {
 		return err
 	}
-	by, err := c.actsFor(command.ActingAgent(w, "", c.Streams))
+	by, err := c.actsFor(client.Acting(w, "", c.Caller()))
 	if err != nil && !errors.Is(err, project.ErrNoSender) {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/oacp-go/oacp/contract"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/sibling"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
@@ -82,7 +83,7 @@ func (c *validateCall) run() error {
 	}
 	defer c.catchSignals()()
 	defer lessGarbageCollection()()
-	contracts := &contract.Workspaces{Program: command.ContractProgram}
+	contracts := &contract.Workspaces{Program: func() string { return sibling.Find("contract") }}
 	files := &validate.FilesOptions{Stdin: c.In, Contract: contracts.CheckOf}
 	var result *validate.Result
 	if isChange {

@@ -186,16 +186,20 @@ func (d *delivery) printArrival(sent *schema.Message, arrived track.Arrival) (er
 		} else {
 			line.Mail = arrived.Message
 		}
-		return cmp.Or(command.WriteJSONLine(d.Out, line), d.noteRead(d.w, sent.From, []mailbox.Entry{arrived.Entry}), err)
+		showErr := d.show(sent.From, []mailbox.Entry{arrived.Entry}, func() error { return command.WriteJSONLine(d.Out, line) })
+		return cmp.Or(showErr, err)
 	}
 	pending := arrived.Box == mailbox.Inbox
 	if copied, findErr := d.w.Pending(d.ctx, string(arrived.Message.ID), sent.From); !pending && findErr == nil {
 		pending, arrived.Entry = true, copied
 	}
-	d.printf("\n")
-	printMessage(d.Streams, arrived.Entry, places(d.w, []mailbox.Entry{arrived.Entry}))
-	if flushErr := d.noteRead(d.w, sent.From, []mailbox.Entry{arrived.Entry}); flushErr != nil {
-		return flushErr
+	showErr := d.show(sent.From, []mailbox.Entry{arrived.Entry}, func() error {
+		d.printf("\n")
+		printMessage(d.Streams, arrived.Entry, places(d.w, []mailbox.Entry{arrived.Entry}))
+		return nil
+	})
+	if showErr != nil {
+		return showErr
 	}
 	if !arrived.Answers {
 		d.Note(fmt.Sprintf("this is other mail, not an answer; oacp status %s shows how far your message got", sent.ID.Short()))

@@ -202,7 +202,7 @@ func (c *watchCall) targets(projects []string) (targets []watch.Target, failed [
 			fail(path, err)
 			continue
 		}
-		agent, err := command.AgentOf(w, c.agent, c.Streams)
+		agent, err := client.Viewer(w, c.agent, c.Caller())
 		if err == nil && w.Knows(agent) {
 			if c.follow {
 				track.NoteCommand(w, agent, "oacp watch", true, c.Now) // until the process ends

@@ -6,9 +6,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/oacp-go/oacp/client"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
-	"github.com/oacp-go/oacp/internal/process"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
@@ -57,33 +57,32 @@ func (c *workingCall) run(w *mailbox.Workspace) error {
 	if c.done == (len(c.words) > 0) {
 		return failure.Usagef("working needs either an id or --done").WithHint("oacp inbox lists the ids of pending messages")
 	}
-	agent, err := c.actsFor(command.ActingAgent(w, c.agent, c.Streams))
+	acts, err := c.as(c.agent)
 	if err != nil {
 		return err
 	}
-	answer := workingJSON{Agent: agent, Status: project.Available}
-	task, line := "", fmt.Sprintf("OK: %s is finished", agent)
+	answer := workingJSON{Agent: acts.Agent(), Status: project.Available}
+	line := fmt.Sprintf("OK: %s is finished", acts.Agent())
 	if c.done {
-		err = track.NoteFinished(w, agent)
+		err = acts.Finished()
 	} else {
 		answer.Status = project.Busy
 		if len(c.words) > 1 {
 			answer.Text = c.words[1]
 		}
 		var m *schema.Message
-		if m, err = track.SayWorking(c.ctx, w, agent, c.words[0], answer.Text, process.Caller(c.Getenv).Process); err == nil {
-			answer.MessageID, task = m.ID, track.Task(m, answer.Text)
-			line = fmt.Sprintf("OK: %s works on %s", agent, visible.Line(m.ID.Short()))
+		if m, err = acts.Working(c.ctx, c.words[0], answer.Text); m != nil {
+			answer.MessageID = m.ID
+			line = fmt.Sprintf("OK: %s works on %s", acts.Agent(), visible.Line(m.ID.Short()))
 		}
 		if errors.Is(err, track.ErrWorkingText) {
 			err = failure.Usagef("TEXT: %w", err).WithHint("say it in one line of at most 200 characters: oacp working " + m.ID.Short() + ` "half done"`)
 		}
 	}
-	if err != nil {
+	if late, ok := errors.AsType[*client.StatusFileError](err); ok {
+		c.Warn(failure.OneLine(late.Error()))
+	} else if err != nil {
 		return err
-	}
-	if err := project.SetStatus(w, agent, answer.Status, task, c.Now()); err != nil {
-		c.Warn("the journal has it, but not the file: " + failure.OneLine(err.Error()))
 	}
 	return c.answer(answer, func() { c.printf("%s\n", line) })
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/client"
 	"github.com/oacp-go/oacp/internal/failure"
-	"github.com/oacp-go/oacp/internal/sibling"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
@@ -223,22 +222,4 @@ func UseLog(path string, options bridge.Options, s *Streams, use func(*bridge.Lo
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
 	return use(log)
-}
-
-// ContractProgram returns the path of the program that checks bodies against the schemas of a workspace, or nothing if it is not
-// installed.
-func ContractProgram() string { return sibling.Find("contract") }
-
-// AgentOf returns the agent whose mail is shown; see client.Viewer.
-func AgentOf(w *mailbox.Workspace, flag string, s *Streams) (agent schema.AgentName, err error) {
-	return client.Viewer(w, flag, s.Caller())
-}
-
-// ActingAgent returns the agent that acts; see client.As.
-func ActingAgent(w *mailbox.Workspace, flag string, s *Streams) (schema.AgentName, error) {
-	c, err := client.As(w, flag, s.Caller())
-	if err != nil {
-		return "", err
-	}
-	return c.Agent(), nil
 }

@@ -23,7 +23,7 @@ type Options struct {
 	// WorkingDir is the folder in which sessions would start.
 	WorkingDir string
 	Getenv     func(string) string
-	// Contract is the program that checks schemas; see command.ContractProgram.
+	// Contract is the program that checks schemas; see func() string { return sibling.Find("contract") }.
 	Contract string
 	Now      time.Time
 	// Repair completes interrupted deliveries first. Otherwise an inspection changes nothing.

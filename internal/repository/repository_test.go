@@ -48,7 +48,7 @@ var imports = map[string][]string{
 	"convert": {"schema", "validate", "bridge"},
 	"ash":     {},
 	"agent":   {"ash"},
-	"turn":    {"schema", "validate", "mailbox", "mailbox/conversation", "mailbox/project", "mailbox/settings", "mailbox/watch", "mailbox/gitmail", "agent", "turn/track", "mailbox/trust"},
+	"turn":    {"schema", "validate", "client", "mailbox", "mailbox/conversation", "mailbox/project", "mailbox/settings", "mailbox/watch", "mailbox/gitmail", "agent", "turn/track", "mailbox/trust"},
 	"pair":    {"schema", "bridge", "agent"},
 	"client":  {"schema", "validate", "contract", "mailbox", "mailbox/conversation", "mailbox/project", "mailbox/trust", "mailbox/watch", "mailbox/gitmail", "turn/track"},
 	"live":    {"schema", "signing", "mailbox", "mailbox/project", "mailbox/trust", "mailbox/watch", "turn/track"},

@@ -119,24 +119,3 @@ func Once(w *mailbox.Workspace, agent schema.AgentName, key string, draft schema
 	}
 	return draft, appendFacts(w, agent, Fact{Kind: once, Envelope: Envelope{Key: k}, Send: &draft})
 }
-
-// SendOnce calls send, which sends the reply, unless the request is answered or worked on by others.
-func SendOnce(ctx context.Context, w *mailbox.Workspace, request, reply *schema.Message, by Holder, again bool, send func() error) error {
-	if again || request == nil || !reply.Answers(request) {
-		return send()
-	}
-	return Exclusively(ctx, w, reply.From, func() error {
-		slot, err := AnswerOf(ctx, w, request, reply.From)
-		if err == nil && slot.Answer != nil {
-			_, pendingErr := w.Pending(ctx, string(request.ID), reply.From)
-			err = &AnsweredError{request, slot.Answer, pendingErr == nil}
-		}
-		if err == nil {
-			err = CheckBusy(w, request, reply.From, by)
-		}
-		if err != nil {
-			return err
-		}
-		return send()
-	})
-}

@@ -2,7 +2,6 @@ package track
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -91,15 +90,6 @@ func workingBy(word project.Word, m *schema.Message) *Working {
 		return nil
 	}
 	return &Working{At: word.At, Text: text}
-}
-
-// SayWorking is NoteWorking for the pending message that the id names.
-func SayWorking(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, id, text string, by Holder) (*schema.Message, error) {
-	e, err := w.Pending(ctx, id, agent)
-	if err = cmp.Or(err, e.Err); err != nil {
-		return nil, err
-	}
-	return e.Message, NoteWorking(w, agent, KeyOf(e.Message), text, by)
 }
 
 // NoteFinished durably records that an agent works on none of its messages any more.

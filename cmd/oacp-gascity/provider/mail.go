@@ -117,7 +117,7 @@ func (p *provider) only(id string) (mail, error) {
 	if len(mails) > 1 {
 		return mail{}, failure.WithHint(fmt.Errorf("message %s has %d recipients", m.message.ID, len(mails)), "name one: "+m.ID)
 	}
-	_, err = client.As(p.w, string(m.agent), p.Caller())
+	_, err = client.As(p.w, m.agent, p.Caller())
 	return m, err
 }
 
@@ -210,7 +210,7 @@ func (p *provider) archive(id string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := client.As(p.w, string(m.agent), p.Caller())
+	c, err := client.As(p.w, m.agent, p.Caller())
 	if err != nil {
 		return nil, err
 	}

@@ -70,7 +70,7 @@ func (p *provider) mailIn() (in mailIn, c *client.Client, err error) {
 		in.Body = in.Subject
 	}
 	in.Subject = strings.TrimSpace(in.Subject)
-	c, err = client.As(p.w, string(agentOf(in.From)), p.Caller())
+	c, err = client.As(p.w, agentOf(in.From), p.Caller())
 	return in, c, err
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/oacp-go/oacp/client"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/process"
@@ -87,7 +88,7 @@ func runMCP(ctx context.Context, o mcpOptions, s *command.Streams) error {
 		return err
 	}
 	err = o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
-		agent, err := command.AgentOf(w, schema.AgentName(o.agent), s)
+		agent, err := client.Viewer(w, schema.AgentName(o.agent), s.Caller())
 		if err != nil {
 			return err
 		}

@@ -116,12 +116,11 @@ func (s *Server) acknowledge(w http.ResponseWriter, r *http.Request) {
 // restore returns a message to the inbox of an agent.
 func (s *Server) restore(w http.ResponseWriter, r *http.Request) {
 	in, err := s.boxOf(r)
-	var person *client.Client
 	if err == nil {
-		person, err = s.person()
+		_, err = s.person()
 	}
 	if err == nil {
-		_, err = person.Restore(r.Context(), in.agent, r.PostFormValue("id"))
+		_, err = client.Restore(r.Context(), s.w, in.agent, r.PostFormValue("id"))
 	}
 	if err != nil {
 		s.fail(w, r, err)

@@ -157,7 +157,7 @@ func personOf(w *mailbox.Workspace, flag string, s *command.Streams) (schema.Age
 			return "", nil
 		}
 	}
-	person, err := client.Acting(w, flag, s.Caller())
+	person, err := client.Acting(w, schema.AgentName(flag), s.Caller())
 	if err == nil {
 		err = w.CheckAgent(person)
 	}

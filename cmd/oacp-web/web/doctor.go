@@ -5,9 +5,9 @@ import (
 	"os"
 	"time"
 
-	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/inspection"
+	"github.com/oacp-go/oacp/internal/sibling"
 	"github.com/oacp-go/oacp/mailbox/doctor"
 )
 
@@ -22,7 +22,7 @@ func (s *Server) doctorPage(r *http.Request) (page, error) {
 	var v diagnosis
 	v.Add(doctor.InspectMachine()...)
 	err := inspection.Workspace(r.Context(), s.w, &v.Report, inspection.Options{
-		WorkingDir: s.options.WorkingDir, Getenv: os.Getenv, Contract: command.ContractProgram(), Now: time.Now(),
+		WorkingDir: s.options.WorkingDir, Getenv: os.Getenv, Contract: sibling.Find("contract"), Now: time.Now(),
 	})
 	if err != nil {
 		v.Problem = failure.OneLine(err.Error())
