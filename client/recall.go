@@ -68,7 +68,7 @@ func Restore(ctx context.Context, w *mailbox.Workspace, only schema.AgentName, i
 		whole[i] = string(found[0].Message.ID)
 	}
 	for _, id := range whole {
-		restored, err := track.RestoreHere(ctx, w, id, only)
+		restored, err := track.Restore(ctx, w, id, only)
 		all, failed = append(all, restored...), errors.Join(failed, err)
 	}
 	return all, failed
