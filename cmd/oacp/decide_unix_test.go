@@ -83,7 +83,7 @@ func TestDecideMeanwhile(t *testing.T) {
 	term.Press("1", "Enter")
 	term.Await("choose t, e, a, s, q")
 	second := ask("Two?")
-	c.must(t, "ack", first, "--agent", "anna")
+	c.must(t, "--as-person", "ack", first, "--agent", "anna")
 	term.Press("a", "Enter")
 	term.Await("handled meanwhile; nothing is sent", "2 of 2", "Two?")
 	term.Press("t", "Enter")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -75,7 +76,7 @@ func TestRepliesRace(t *testing.T) {
 		replies := make([]*exec.Cmd, sessions)
 		outputs := make([]strings.Builder, sessions)
 		for i := range replies {
-			replies[i] = exec.CommandContext(t.Context(), "oacp", "reply", id, "--dir", c.Dir, "--from", "codex", "--body", "x", "--ack")
+			replies[i] = exec.CommandContext(t.Context(), "oacp", "reply", id, "--dir", c.Dir, "--from", "codex", "--body", "x"+strconv.Itoa(i), "--ack")
 			replies[i].Stdout, replies[i].Stderr = &outputs[i], &outputs[i]
 			if err := replies[i].Start(); err != nil {
 				t.Fatal(err)

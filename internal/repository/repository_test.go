@@ -5,7 +5,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"go/types"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -122,7 +121,6 @@ func TestOneProgramLinksTheSchemaLibrary(t *testing.T) {
 const (
 	maxFunction = 80
 	maxFile     = 400
-	maxMethods  = 40
 )
 
 // A sourceFile is a file of a package, parsed.
@@ -351,9 +349,8 @@ func prints(of, name string) bool {
 	return false
 }
 
-// TestSizes bounds what a reader has to keep in mind: the lines of a file and of a function, and the methods of a type.
+// TestSizes bounds what a reader has to keep in mind: the lines of a file and of a function.
 func TestSizes(t *testing.T) {
-	methods := make(map[string]int)
 	for _, f := range programFiles(t) {
 		if lines := f.set.Position(f.tree.FileEnd).Line; lines > maxFile {
 			f.report(t, f.tree, "%s has %d lines; the maximum is %d", f.name(), lines, maxFile)
@@ -362,12 +359,6 @@ func TestSizes(t *testing.T) {
 			function, ok := declaration.(*ast.FuncDecl)
 			if !ok {
 				continue
-			}
-			if function.Recv != nil {
-				receiver := f.folder + "." + strings.TrimPrefix(types.ExprString(function.Recv.List[0].Type), "*")
-				if methods[receiver]++; methods[receiver] == maxMethods+1 {
-					f.report(t, function, "%s has more than %d methods", receiver, maxMethods)
-				}
 			}
 			lines := f.set.Position(function.End()).Line - f.set.Position(function.Pos()).Line + 1
 			if lines > maxFunction {

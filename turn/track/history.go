@@ -83,13 +83,6 @@ type Record struct {
 // Done reports whether nothing is left to do about the message.
 func (rec *Record) Done() bool { return rec.Outcome != "" && rec.Settled && rec.Unsent == nil }
 
-// hasNoticed reports whether a session has noticed the message, or the recipient said that it works on it, since its
-// last turn began.
-func (rec *Record) hasNoticed() bool {
-	return rec.Working != nil && rec.Working.At.After(rec.Started) ||
-		slices.ContainsFunc(rec.Noticed, func(n Noticed) bool { return n.At.After(rec.Started) })
-}
-
 // Conversation is what is known of a conversation.
 type Conversation struct {
 	ID   schema.ConversationID `json:"id"`
@@ -264,17 +257,6 @@ func (h *History) applyToRecord(rec *Record, f *Fact) {
 	case Revived:
 		*rec = Record{Envelope: Envelope{Key: rec.Key}, Revived: f.At, RecalledAt: cmp.Or(f.RecalledAt, rec.RecalledAt), Last: f.At}
 		h.Released++
-	}
-}
-
-// addNoticed adds who noticed the message. After another turn, noticing it again counts again.
-func (rec *Record) addNoticed(by Noticed) {
-	i := slices.IndexFunc(rec.Noticed, func(n Noticed) bool { return n.Holder == by.Holder })
-	switch {
-	case i < 0:
-		rec.Noticed = append(rec.Noticed, by)
-	case !rec.Noticed[i].At.After(rec.Started):
-		rec.Noticed[i].At = by.At
 	}
 }
 

@@ -148,3 +148,21 @@ func later(a, b time.Time) time.Time {
 	}
 	return a
 }
+
+// addNoticed adds who noticed the message. After another turn, noticing it again counts again.
+func (rec *Record) addNoticed(by Noticed) {
+	i := slices.IndexFunc(rec.Noticed, func(n Noticed) bool { return n.Holder == by.Holder })
+	switch {
+	case i < 0:
+		rec.Noticed = append(rec.Noticed, by)
+	case !rec.Noticed[i].At.After(rec.Started):
+		rec.Noticed[i].At = by.At
+	}
+}
+
+// hasNoticed reports whether a session has noticed the message, or the recipient said that it works on it, since its
+// last turn began.
+func (rec *Record) hasNoticed() bool {
+	return rec.Working != nil && rec.Working.At.After(rec.Started) ||
+		slices.ContainsFunc(rec.Noticed, func(n Noticed) bool { return n.At.After(rec.Started) })
+}
