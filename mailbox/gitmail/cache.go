@@ -52,7 +52,7 @@ func stamp(w *mailbox.Workspace, agent schema.AgentName) (text string) {
 		paths = append(paths, schema.BoxPath(agent, box))
 	}
 	marks := mailbox.MarksFolder + "/" + string(agent)
-	paths = append(paths, marks, marks+"/restored")
+	paths = append(paths, marks, marks+"/restored", mailbox.UnaskedFolder+"/"+string(agent))
 	for _, path := range paths {
 		at := "-"
 		if info, err := w.Root().Lstat(path); err == nil {
@@ -88,11 +88,11 @@ func (e *exchange) remembered(agent schema.AgentName) replica.Memories {
 // boxesKey encodes what boxes agree with: a base, and the settings that say what of it the workspace takes.
 func boxesKey(base string, s Settings) string { return base + " " + s.Since }
 
-// refsKey encodes what the remote has.
-func refsKey(there string, machines map[string]string) string {
-	key := there
-	for _, ref := range slices.Sorted(maps.Keys(machines)) {
-		key += " " + ref + " " + machines[ref]
+// refsKey encodes which remote there is, and what it has.
+func (e *exchange) refsKey() string {
+	key := e.r.settings.URL + " " + e.there
+	for _, ref := range slices.Sorted(maps.Keys(e.machines)) {
+		key += " " + ref + " " + e.machines[ref]
 	}
 	return key
 }
@@ -100,7 +100,7 @@ func refsKey(there string, machines map[string]string) string {
 // nothingNew reports whether neither the workspace nor the remote has changed since the last sync.
 func (e *exchange) nothingNew() bool {
 	c := e.cache
-	if c.Base == "" || c.Base != e.baseID || c.Refs != refsKey(e.there, e.machines) || e.o.Prune != nil || e.o.Squash || e.machines[e.ownRef] != "" {
+	if c.Base == "" || c.Base != e.baseID || c.Refs != e.refsKey() || e.o.Prune != nil || e.o.Squash || e.machines[e.ownRef] != "" {
 		return false
 	}
 	if _, err := e.w.Root().Lstat(leftOutName); err == nil {
@@ -118,7 +118,7 @@ func (e *exchange) nothingNew() bool {
 func (e *exchange) keep() error {
 	maps.DeleteFunc(e.stamps, func(agent schema.AgentName, _ string) bool { return !e.w.Knows(agent) })
 	after := cache{
-		Base: e.baseID, Refs: refsKey(e.there, e.machines), Agents: e.stamps, Waiting: e.waitingNames(), Contended: e.cache.Contended, Seen: e.cache.Seen,
+		Base: e.baseID, Refs: e.refsKey(), Agents: e.stamps, Waiting: e.waitingNames(), Contended: e.cache.Contended, Seen: e.cache.Seen,
 		Boxes: e.cache.Boxes, BoxesBase: e.cache.BoxesBase,
 	}
 	if len(e.waiting) > 0 {
