@@ -108,7 +108,7 @@ func (r *Request) Prepare(ctx context.Context, a Answer) (*Prepared, error) {
 		}
 	}
 	if conversation.Conclude(&p.Message, r.Message, a.Final, a.Acknowledge) {
-		p.Notes = append(p.Notes, fmt.Sprintf("a %s does not answer a %s unless it is final", p.Message.Type, r.Message.Type))
+		p.Notes = append(p.Notes, fmt.Sprintf("a %s does not answer a %s, unless it is final", p.Message.Type, r.Message.Type))
 	}
 	if a.Acknowledge {
 		held, err := r.client.findHeld(ctx, string(r.Message.ID))

@@ -13,8 +13,9 @@ type Response struct {
 	Message *schema.Message
 	// Answers reports whether it answers the message; see schema.Message.Answers.
 	Answers bool
-	// Path is its file in the outbox.
-	Path string
+	// Path is its file in the outbox, and Modified when that was written.
+	Path     string
+	Modified time.Time
 }
 
 // Responses returns the agent's responses to pending messages, by the ids of these messages. It opens
@@ -51,7 +52,7 @@ func Responses(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName
 	responses := make(map[schema.ID]Response)
 	for _, e := range sent {
 		request := requests[e.Message.ParentID]
-		r, known := Response{e.Message, e.Message.Answers(request), e.Path}, responses[request.ID]
+		r, known := Response{e.Message, e.Message.Answers(request), e.Path, e.Modified}, responses[request.ID]
 		if known.Message == nil || r.Answers && !known.Answers ||
 			r.Answers == known.Answers && schema.CompareAge(known.Message, r.Message) < 0 {
 			responses[request.ID] = r

@@ -94,7 +94,7 @@ func AnswerOf(ctx context.Context, w *mailbox.Workspace, request *schema.Message
 	}
 	at := last.Message.CreatedAt.Time()
 	rec := h.Records[KeyOf(request)]
-	if rec != nil && at.Before(inSeconds(rec.Revived)) {
+	if rec != nil && (at.Before(inSeconds(rec.Revived)) || at.Equal(inSeconds(rec.Revived)) && last.Modified.Before(rec.Revived)) {
 		return slot, nil
 	}
 	isOwn := rec != nil && rec.Running && rec.isOwn() && !at.Before(inSeconds(rec.Started))
