@@ -171,8 +171,10 @@ var parsed = sync.OnceValues(func() ([]sourceFile, error) {
 	return files, err
 })
 
-func parse(path string) (sourceFile, error) {
-	f := sourceFile{path: path, isTest: strings.HasSuffix(path, "_test.go"), set: token.NewFileSet()}
+func parse(path string) (sourceFile, error) { return parseInto(token.NewFileSet(), path) }
+
+func parseInto(set *token.FileSet, path string) (sourceFile, error) {
+	f := sourceFile{path: path, isTest: strings.HasSuffix(path, "_test.go"), set: set}
 	folder, err := filepath.Rel(root, filepath.Dir(path))
 	if err != nil {
 		return f, err
