@@ -2,6 +2,7 @@ package validate
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/oacp-go/oacp/schema"
@@ -135,6 +136,23 @@ func (c *checker) assembleText(m *schema.Message, entry *pair) {
 		}
 	case schema.List, schema.Mapping:
 		c.wrongKind(&entry.value, path{entry.key}, "text")
+	}
+}
+
+// warnComments warns of optional fields whose value is a comment that may be meant as text: channel: #ops.
+func (c *checker) warnComments(doc *document) {
+	for i := range doc.root.pairs {
+		field, value := doc.root.pairs[i].key, &doc.root.pairs[i].value
+		if text, _ := c.m.TextField(field); text == nil || value.kind != schema.Null || c.full() {
+			continue
+		}
+		if slices.ContainsFunc(c.found, func(f finding) bool { return f.Rule == ruleMissingField && f.Field == field }) {
+			continue // its fix says so
+		}
+		lost, ok := comment(sourceLine(doc.text, int(value.line)), int(value.column))
+		if ok && len(lost) > 1 && !strings.ContainsAny(lost[1:2], " \t") {
+			c.report(ruleLostText, path{field}, "", "the field has no value, only a comment")
+		}
 	}
 }
 

@@ -99,23 +99,24 @@ func (ds Diagnostics) in(file, text string) Diagnostics {
 	for i := range ds {
 		ds[i].File = file
 		ds[i].source = sourceLine(text, ds[i].Line)
-		if value, ok := ds[i].comment(); ok {
-			ds[i].Fix = "a # after a space begins a comment: put the text in double quotes"
-			if !strings.ContainsAny(value, `"\`) {
-				ds[i].Fix += ": " + visible.Line(ds[i].Field+`: "`+value+`"`)
+		if d := &ds[i]; d.Rule == ruleMissingField || d.Rule == ruleLostText {
+			if value, ok := comment(d.source, d.Column); ok {
+				d.Fix = "a # after a space begins a comment: put the text in double quotes"
+				if !strings.ContainsAny(value, `"\`) {
+					d.Fix += ": " + visible.Line(d.Field+`: "`+value+`"`)
+				}
 			}
 		}
 	}
 	return ds
 }
 
-// comment returns the comment in the place of the value of a missing field, if there is one.
-func (d *Diagnostic) comment() (string, bool) {
-	if d.Rule != ruleMissingField || d.Column < 1 {
+// comment returns the comment at a column of a line, where a value should be.
+func comment(line string, column int) (string, bool) {
+	if column < 1 {
 		return "", false
 	}
-	before := visible.Cut(d.source, d.Column-1)
-	rest := strings.TrimSpace(d.source[len(before):])
+	rest := strings.TrimSpace(line[len(visible.Cut(line, column-1)):])
 	return rest, strings.HasPrefix(rest, "#")
 }
 

@@ -54,6 +54,7 @@ var (
 
 	ruleUnknownField   = newRule("unknown-field", Error, "The message schema defines every field.")
 	ruleMissingField   = newRule("missing-field", Error, "Every required field is present and not empty.")
+	ruleLostText       = newRule("lost-text", Warning, "A field without a value has no comment such as #42, which YAML does not read as text.")
 	ruleFieldKind      = newRule("field-kind", Error, "A field has the right shape: text, or for to a list of texts.")
 	ruleOuterSpace     = newRule("outer-space", Error, "A composed single-line field has no outer white space.")
 	ruleLength         = newRule("length", Error, "Text is not longer than its field allows; lengths count characters.")

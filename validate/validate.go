@@ -97,6 +97,7 @@ func (in *inspection) run(name string, data []byte) {
 	c.check(&in.message)
 	c.checkTrailer(&in.document)
 	c.checkFileName(name)
+	c.warnComments(&in.document)
 	in.findings = c.located(&in.document).in(name, in.document.text)
 }
 
