@@ -2,7 +2,10 @@ package mailbox
 
 import (
 	"errors"
+	"maps"
 	"path"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,12 +18,15 @@ import (
 // and added again.
 const asideMail = "mail"
 
-// Aside is the mail that an agent had when it was removed.
+// removedLayout is the time at the end of the name of a folder in RemovedFolder.
+const removedLayout = "20060102T150405.000000000Z"
+
+// Aside is the mail that agents had when they were removed.
 type Aside struct {
 	w *Workspace
 	// files are those of its messages, by the minute and the sender in their names. Those with other names come under "".
 	files map[string][]asideFile
-	// handles is set if the agent may have handled a message by deleting its file.
+	// handles is set if an agent may have handled a message by deleting its file.
 	handles bool
 }
 
@@ -29,26 +35,35 @@ type asideFile struct {
 	path string
 }
 
-// AsideOf lists the mail of the removed agents that had a name. An agent that has the name now does not matter.
+// AsideOf lists the mail of the removed agents that had a name, or of all if it is empty. An agent that has the name now does
+// not matter.
 func AsideOf(w *Workspace, agent schema.AgentName) (*Aside, error) {
 	a := &Aside{w: w, files: make(map[string][]asideFile)}
 	folders, err := durable.ListFolder(w.root, w.dir, RemovedFolder)
 	err = ignoreMissing(err)
 	for _, folder := range folders {
-		suffix, isIts := strings.CutPrefix(folder, string(agent)+"-")
-		_, stampErr := time.Parse(removedLayout, suffix)
+		name, suffix, ok := cutRemoved(folder)
 		switch {
-		case isIts && suffix == asideMail:
+		case !ok || agent != "" && name != agent:
+		case suffix == asideMail:
 			err = errors.Join(err, a.list(path.Join(RemovedFolder, folder), Inbox))
-		case isIts && stampErr == nil:
+		default:
 			a.handles = !IsShared(w)
-			for _, box := range []Box{Archive, DeadLetters, Inbox} {
-				boxPath := strings.TrimPrefix(schema.BoxPath(agent, box), schema.AgentPath(agent, ""))
+			for _, box := range schema.Boxes() {
+				boxPath := strings.TrimPrefix(schema.BoxPath(name, box), schema.AgentPath(name, ""))
 				err = errors.Join(err, a.list(path.Join(RemovedFolder, folder, boxPath), box))
 			}
 		}
 	}
 	return a, err
+}
+
+// cutRemoved returns the agent that a folder in RemovedFolder had, and the rest of its name: asideMail or the time.
+func cutRemoved(folder string) (agent schema.AgentName, suffix string, ok bool) {
+	at := max(0, strings.LastIndexByte(folder, '-'))
+	agent, suffix = schema.AgentName(folder[:at]), strings.TrimPrefix(folder[at:], "-")
+	_, err := time.Parse(removedLayout, suffix)
+	return agent, suffix, agent.Valid() && (suffix == asideMail || err == nil)
 }
 
 func (a *Aside) list(folder string, box Box) error {
@@ -77,6 +92,9 @@ func (a *Aside) Find(id schema.ID) (box Box, reason DeadLetterReason, err error)
 		candidates = append(a.files[asideKey(parts.At, parts.Sender)], candidates...)
 	}
 	for _, f := range candidates {
+		if f.box == Outbox {
+			continue
+		}
 		data, readErr := durable.ReadFile(a.w.root, a.w.dir, f.path, schema.MaxFileSize)
 		m, _ := validate.Decode(data)
 		switch {
@@ -97,4 +115,24 @@ func (a *Aside) Find(id schema.ID) (box Box, reason DeadLetterReason, err error)
 		box = Archive
 	}
 	return box, reason, err
+}
+
+// findRemoved returns the copies of messages that the text may name in the mail of removed agents.
+func findRemoved(w *Workspace, id string) (found []restorable, err error) {
+	a, err := AsideOf(w, "")
+	for _, key := range slices.Sorted(maps.Keys(a.files)) {
+		for _, f := range a.files[key] {
+			name := path.Base(f.path)
+			if !mayHold(id, name) {
+				continue
+			}
+			data, readErr := durable.ReadFile(w.root, w.dir, f.path, schema.MaxFileSize)
+			err = errors.Join(err, ignoreMissing(readErr))
+			if m, invalid := validate.Read(data); invalid == nil && m.ID.Match(id) == schema.Matches {
+				full := filepath.Join(w.dir, filepath.FromSlash(f.path))
+				found = append(found, restorable{Entry{Agent: m.From, Box: Outbox, Name: name, Path: full, Message: m}, data, name})
+			}
+		}
+	}
+	return found, err
 }

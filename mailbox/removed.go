@@ -4,17 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path"
-	"path/filepath"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/facts"
 	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/validate"
 )
 
 // RemovedFolder holds the folders of removed agents, and their mail.
@@ -102,16 +97,12 @@ func RemoveAgent(ctx context.Context, w *Workspace, agent schema.AgentName) erro
 	return SetAside(w, agent)
 }
 
-// removedLayout is the time at the end of the name of a folder in RemovedFolder.
-const removedLayout = "20060102T150405.000000000Z"
-
 // wasRemoved reports whether an agent of this name was removed here.
 func wasRemoved(w *Workspace, agent schema.AgentName) bool {
 	names, _ := durable.ListFolder(w.root, w.dir, RemovedFolder) // it only makes a hint better
 	return slices.ContainsFunc(names, func(name string) bool {
-		stamp, ok := strings.CutPrefix(name, string(agent)+"-")
-		_, err := time.Parse(removedLayout, stamp)
-		return ok && err == nil
+		of, suffix, ok := cutRemoved(name)
+		return ok && of == agent && suffix != asideMail
 	})
 }
 
@@ -136,25 +127,6 @@ func FindToRestore(ctx context.Context, w *Workspace, id string) ([]Entry, error
 		return found, nil
 	}
 	return nil, err
-}
-
-// findRemoved returns the copies of messages that the text may name in the mail of removed agents.
-func findRemoved(w *Workspace, id string) (found []restorable, err error) {
-	err = fs.WalkDir(w.root.FS(), RemovedFolder, func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !schema.IsMessageFile(d.Name()) || !mayHold(id, d.Name()) {
-			return ignoreMissing(err)
-		}
-		data, err := durable.ReadFile(w.root, w.dir, name, schema.MaxFileSize)
-		if err != nil {
-			return ignoreMissing(err)
-		}
-		if m, err := validate.Read(data); err == nil && m.ID.Match(id) == schema.Matches {
-			path := filepath.Join(w.dir, filepath.FromSlash(name))
-			found = append(found, restorable{Entry{Agent: m.From, Box: Outbox, Name: d.Name(), Path: path, Message: m}, data, d.Name()})
-		}
-		return nil
-	})
-	return found, err
 }
 
 // SetAside moves the folder of an agent to RemovedFolder.

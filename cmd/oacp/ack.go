@@ -234,6 +234,8 @@ func printRestored(c *call, all []track.Restored) error {
 			c.printf("%s is in the inbox of %s already\n", name, one.Agent)
 		case one.Was == track.StageHeld:
 			c.printf("OK: %s gets turns of %s again; its last one was stopped\n", name, one.Agent)
+		case one.Was == track.StageAgentRemoved:
+			c.printf("OK: %s is in the inbox of %s, which was removed before it handled it\n", name, one.Agent)
 		default:
 			c.printf("OK: %s is back in the inbox of %s; it was %s\n", name, one.Agent, one.Was)
 		}

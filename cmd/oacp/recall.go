@@ -105,6 +105,10 @@ func (c *call) printRecalled(m *schema.Message, progress []track.Progress, reque
 			c.printf("OK: %s is taken back from %s, who has not noticed it\n", visible.Line(m.ID.Short()), p.Agent)
 			continue
 		}
+		if p.Stage == track.StageAgentRemoved {
+			fmt.Fprintf(c.Err, "%s is not taken back from %s, which was removed before it handled it: only oacp restore returns it\n", visible.Line(m.ID.Short()), p.Agent)
+			continue
+		}
 		if p.Stage != track.StageWaiting { // else an error follows
 			noticed = append(noticed, string(p.Agent))
 		}

@@ -14,8 +14,9 @@ import (
 type Restored struct {
 	ID    schema.ID        `json:"message_id"`
 	Agent schema.AgentName `json:"agent"`
-	// Was is the earlier stage of the message: StageDone, StageDead, StageHeld if its turn was stopped, or StageWaiting if
-	// Restore did nothing, because the message is in the inbox or on its way there.
+	// Was is the earlier stage of the message: StageDone, StageDead, StageHeld if its turn was stopped, StageWaiting if
+	// Restore did nothing, because the message is in the inbox or on its way there, or that of a message of which the
+	// recipient had no copy, such as StageAgentRemoved.
 	Was Stage `json:"was"`
 	// Path is the copy in the inbox.
 	Path string `json:"path,omitempty"`
@@ -70,7 +71,15 @@ func restore(ctx context.Context, w *mailbox.Workspace, m *schema.Message, name 
 			return one, err
 		}
 	}
-	one.Path, err = w.Restore(ctx, m, name, func(source mailbox.Entry) error { return one.revive(w, source) })
+	one.Path, err = w.Restore(ctx, m, name, func(source mailbox.Entry) error {
+		if source.Box != mailbox.Outbox {
+			return one.revive(w, source)
+		}
+		before, err := newTracker(w).progress(m, name, []mailbox.Entry{source})
+		err = errors.Join(err, one.revive(w, source))
+		one.Was = before.Stage
+		return err
+	})
 	if pending, ok := errors.AsType[*mailbox.PendingError](err); ok {
 		one = Restored{ID: m.ID, Agent: name, Was: StageWaiting, Message: m, Path: pending.Path}
 		return one, release(w, &one)
