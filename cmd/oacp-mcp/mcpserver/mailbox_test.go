@@ -277,7 +277,7 @@ func TestMailboxRefuses(t *testing.T) {
 		{"a short id", "acknowledge_message", arguments{"message_id": "msg-"}, []string{"short_id: ", "give the full id"}},
 		{"no such thread", "show_thread", arguments{"message_id": "zzzz"}, []string{"not_found: "}},
 		{"answer to nothing", "reply_message", arguments{"message_id": "zzzz", "body": "x"}, []string{"not_found: "}},
-		{"final question", "reply_message", arguments{"message_id": sent.MessageID, "body": "x", "type": "question", "final": true}, []string{"usage: final: a question is never the answer"}},
+		{"final question", "reply_message", arguments{"message_id": sent.MessageID, "body": "x", "type": "question", "final": true}, []string{"usage: a question is never the final answer"}},
 		{"empty answer", "reply_message", arguments{"message_id": sent.MessageID, "body": ""}, []string{"invalid_message: ", "body"}},
 		{"mail of others", "acknowledge_message", arguments{"message_id": other.MessageID}, []string{"not_pending: ", "your own inbox"}},
 		{"nothing to acknowledge", "acknowledge_message", arguments{"message_id": "zzzz"}, []string{"not_found: "}},

@@ -231,7 +231,7 @@ func testTwoBrowsers(t *testing.T, chromium context.Context) {
 	two.do(chromedp.SendKeys(chromedp.CSS("#text"), "not before noon"))
 	one.visit("/c/" + string(asked.ID))
 	one.do(click("#reply button[value=yes]"), shown(".mine .chosen"))
-	two.do(shown(".stage.answered"), click("#reply button[value=no]"), shown("#reply [role=alert]")) // it shows both
+	two.do(shown(".stage.ok"), click("#reply button[value=no]"), shown("#reply [role=alert]")) // it shows both
 	if why := run(two, chromedp.Text(chromedp.CSS("#reply [role=alert]"))); !strings.Contains(why, "anna answered message") {
 		t.Errorf("the other browser says %q", why)
 	}
