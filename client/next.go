@@ -91,6 +91,11 @@ func (c *Client) holder() track.Holder {
 	return track.HolderOf(c.process)
 }
 
+// Announce returns new messages of the agent that it was not told of yet, at most track.MostAnnounced, and records that it is.
+func (c *Client) Announce(ctx context.Context) []*schema.Message {
+	return track.NewsOf(c.w, c.agent).Announce(ctx, c.holder())
+}
+
 // Shown records that the agent has noticed messages: their text was written to whoever reads it.
 func (c *Client) Shown(requests ...*Request) error {
 	return track.NoteNoticed(c.w, c.agent, keysOf(requests), track.Noticed{Holder: c.holder()})

@@ -124,15 +124,18 @@ func needsCommand(c *cli.Context) error {
 func (c *call) with(options *mailbox.Options, use func(*mailbox.Workspace) error) error {
 	return c.place.With(c.Streams, options, func(w *mailbox.Workspace) error {
 		c.workspace = w
-		defer c.finish()
-		return use(w)
+		err := use(w)
+		c.waited()
+		if err == nil {
+			c.announce()
+		}
+		return err
 	})
 }
 
-// finish is called before the workspace is closed. If the command acted for an agent, it says how many messages are new
-// to the agent, unless a session or runner gets them anyway or the command has listed them.
-func (c *call) finish() {
-	c.waited()
+// announce tells the agent for which the command acted of new messages, of each once, unless a session or runner gets them
+// anyway or the command has listed them.
+func (c *call) announce() {
 	if c.acting == "" || c.asJSON || c.quiet || slices.Contains([]string{"inbox", "owed", "decide"}, c.flags.Command.Name) {
 		return
 	}
@@ -141,19 +144,27 @@ func (c *call) finish() {
 	if inSession || runs || err != nil {
 		return
 	}
-	count, more := track.NewsOf(c.workspace, c.acting).Count(context.WithoutCancel(c.ctx)) // a wait may have ended
-	if count == 0 {
+	acts, err := client.For(c.workspace, c.acting, c.Caller())
+	if err != nil {
 		return
 	}
-	line, next := spelling.Plural(count, "new message"), showsNew(c.workspace, c.acting)
-	if more {
-		line = fmt.Sprintf("%d new messages or more", count)
+	told := acts.Announce(context.WithoutCancel(c.ctx)) // a wait may have ended
+	if len(told) == 0 {
+		return
+	}
+	const most = 3
+	line, next := spelling.Plural(len(told), "new message"), showsNew(c.workspace, c.acting)
+	for i, m := range told[:min(most, len(told))] {
+		line += fmt.Sprintf("%s %s from %s", [...]string{":", ","}[min(i, 1)], m.Type, m.From)
+	}
+	if more := len(told) - most; more > 0 {
+		line += fmt.Sprintf(" and %d more", more)
 	}
 	if c.Getenv("OACP_AGENT") != string(c.acting) {
 		next += " --agent " + string(c.acting)
 	}
 	_ = c.Out.Flush() // who flushes it next gets the error
-	fmt.Fprintf(c.Err, "%s: %s\n", line, next)
+	fmt.Fprintf(c.Err, "%s; %s\n", visible.Line(line), next)
 }
 
 // showsNew is the command that shows an agent its new mail.

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -74,9 +75,6 @@ func (c *nextCall) run(w *mailbox.Workspace) error {
 		return err
 	}
 	defer synchronizer.Begin(c.ctx, cmp.Or(c.limit, defaultWait))()
-	if open := c.openMessages(w, agent); open != "" && !c.asJSON {
-		fmt.Fprintln(c.Err, open)
-	}
 	what := c.selected.String()
 	if !c.again {
 		what = "new " + what
@@ -86,7 +84,7 @@ func (c *nextCall) run(w *mailbox.Workspace) error {
 	given, err := acts.Take(c.ctx, filter)
 	if err != nil {
 		text := fmt.Sprintf("no %s came for %s within %s", what, agent, shortDuration(c.limit))
-		if open := c.openMessages(w, agent); open != "" {
+		if open := c.openMessages(w, agent, nil); open != "" {
 			text += "; " + open
 		}
 		return timeoutError(err, text, "run oacp next again to wait longer: it misses nothing in between")
@@ -111,23 +109,22 @@ func (c *nextCall) showNext(w *mailbox.Workspace, agent schema.AgentName, given 
 		}
 		messages = conversation.NewFor(thread, agent, found[0])
 	}
-	if err := printAll(withReplies(c.ctx, w, agent, messages), c.asJSON, !c.all && !c.thread, c.Streams); err != nil {
+	if err := c.printAll(withReplies(c.ctx, w, agent, messages), !c.all && !c.thread); err != nil {
 		return err
 	}
-	if err := c.Out.Flush(); err != nil || c.asJSON {
-		return err
+	if open := c.openMessages(w, agent, found); open != "" && !c.asJSON {
+		c.printf("%s\n", open)
 	}
-	whenDone := "oacp reply ID --ack --body TEXT, or oacp ack ID"
-	if len(found) == 1 {
-		whenDone = afterWork(found[0].Message, string(c.agent))
-	}
-	_, err := fmt.Fprintln(c.Err, "when done:", whenDone)
-	return err
+	return nil
 }
 
-// openMessages says in a line which messages the agent was shown and has not handled. It is empty if there are none.
-func (c *call) openMessages(w *mailbox.Workspace, agent schema.AgentName) string {
+// openMessages says in a line which messages, except some, the agent was shown and has not handled. It is empty if there are
+// none.
+func (c *call) openMessages(w *mailbox.Workspace, agent schema.AgentName, except []mailbox.Entry) string {
 	inbox, _ := w.Inbox(c.ctx, agent) // the wait reports what cannot be read
+	inbox = slices.DeleteFunc(inbox, func(e mailbox.Entry) bool {
+		return slices.ContainsFunc(except, func(shown mailbox.Entry) bool { return shown.Name == e.Name })
+	})
 	const most = 3
 	var parts []string
 	open := track.NewsOf(w, agent).Open(inbox)
@@ -167,17 +164,17 @@ func (c *nextCall) filter(agent schema.AgentName, what string) client.Filter {
 	return f
 }
 
-// afterWork returns the command that ends the work on a message. The agent is the value of --agent.
-func afterWork(m *schema.Message, agent string) string {
+// afterWork returns the command that ends the work on a message to the acting agent.
+func (c *call) afterWork(m *schema.Message, isAnswered bool) string {
 	reply, ack := "oacp reply "+m.ID.Short(), "oacp ack "+m.ID.Short()
-	if agent != "" && len(m.To) > 1 { // the commands must name one of several recipients
+	if agent := string(c.acting); agent != c.Getenv("OACP_AGENT") && len(m.To) > 1 { // the commands must name one of several recipients
 		reply, ack = reply+" --from "+agent, ack+" --agent "+agent
 	}
 	switch {
+	case isAnswered, !m.Type.IsRequest() && m.Choices() == nil:
+		return ack
 	case m.Choices() != nil:
 		return reply + " --ack --choose CHOICE, or --body TEXT"
-	case !m.Type.IsRequest():
-		return ack
 	case m.Type.Answer() == schema.ReviewFeedback:
 		return reply + " --ack --type review_lgtm --body TEXT; --type review_feedback asks for changes"
 	case m.Type == schema.Handoff:

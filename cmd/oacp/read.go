@@ -139,7 +139,7 @@ func (c *readCall) readNamed(w *mailbox.Workspace) error {
 		messages = append(messages, shown{e, list})
 		pending = append(pending, found...)
 	}
-	return c.show(c.reader(), pending, func() error { return printAll(messages, c.asJSON, len(c.words) == 1, c.Streams) })
+	return c.show(c.reader(), pending, func() error { return c.printAll(messages, len(c.words) == 1) })
 }
 
 // show gives the reader those of the files that are in its inbox, prints them, and records that it has noticed them. In a
@@ -176,7 +176,7 @@ func (c *readCall) findToRead(w *mailbox.Workspace, id string) ([]mailbox.Entry,
 	if err != nil {
 		return nil, err
 	}
-	own := slices.IndexFunc(found, func(e mailbox.Entry) bool { return e.Agent == c.agent })
+	own := slices.IndexFunc(found, func(e mailbox.Entry) bool { return e.Agent == c.reader() })
 	if own > 0 {
 		found[0], found[own] = found[own], found[0]
 	}
@@ -200,7 +200,7 @@ func (c *readCall) readAll(w *mailbox.Workspace) error {
 		c.printf("%s: nothing pending\n", agent)
 	}
 	return c.show(agent, entries, func() error {
-		return printAll(withReplies(c.ctx, w, agent, entries), c.asJSON, false, c.Streams)
+		return c.printAll(withReplies(c.ctx, w, agent, entries), false)
 	})
 }
 
@@ -223,11 +223,12 @@ type shown struct {
 	places []place
 }
 
-// printAll prints messages. Several messages get numbered headings. As JSON, each message is one line, unless
-// the caller asked for one message.
-func printAll(messages []shown, asJSON, one bool, s *command.Streams) error {
+// printAll prints messages, with what ends the work on those that are in the inbox of the agent. Several messages get numbered
+// headings. As JSON, each message is one line, unless the caller asked for one message.
+func (c *call) printAll(messages []shown, one bool) error {
+	s := c.Streams
 	for i, m := range messages {
-		if asJSON {
+		if c.asJSON {
 			object, err := messageJSON(m.entry, m.places, s)
 			write := command.WriteJSONLine
 			if one {
@@ -254,6 +255,9 @@ func printAll(messages []shown, asJSON, one bool, s *command.Streams) error {
 			continue
 		}
 		printMessage(s, m.entry, m.places)
+		if isPending := m.entry.Box == mailbox.Inbox && m.entry.Err == nil; isPending && m.entry.Agent == c.acting {
+			c.printf("\nwhen done: %s\n", printable(s, c.afterWork(m.entry.Message, m.places[0].Answered)))
+		}
 	}
 	return nil
 }

@@ -189,23 +189,16 @@ func (d *delivery) printArrival(sent *schema.Message, arrived track.Arrival) (er
 		showErr := d.show(sent.From, []mailbox.Entry{arrived.Entry}, func() error { return command.WriteJSONLine(d.Out, line) })
 		return cmp.Or(showErr, err)
 	}
-	pending := arrived.Box == mailbox.Inbox
-	if copied, findErr := d.w.Pending(d.ctx, string(arrived.Message.ID), sent.From); !pending && findErr == nil {
-		pending, arrived.Entry = true, copied
-	}
-	showErr := d.show(sent.From, []mailbox.Entry{arrived.Entry}, func() error {
+	files := []mailbox.Entry{arrived.Entry}
+	showErr := d.show(sent.From, files, func() error {
 		d.printf("\n")
-		printMessage(d.Streams, arrived.Entry, places(d.w, []mailbox.Entry{arrived.Entry}))
-		return nil
+		return d.printAll(withReplies(d.ctx, d.w, sent.From, files), false)
 	})
 	if showErr != nil {
 		return showErr
 	}
 	if !arrived.Answers {
 		d.Note(fmt.Sprintf("this is other mail, not an answer; oacp status %s shows how far your message got", sent.ID.Short()))
-	}
-	if pending {
-		d.Note("it stays in the inbox of " + string(sent.From) + " until oacp ack " + arrived.Message.ID.Short())
 	}
 	return err
 }

@@ -23,8 +23,7 @@ const (
 	GoalNoticed Goal = "noticed"
 	// GoalAcknowledged is reached when every recipient has handled it, and has it no longer in the inbox.
 	GoalAcknowledged Goal = "ack"
-	// GoalReply is reached when a reply to it is in its sender's inbox or in the outbox of a recipient, where it stays if the
-	// sender's runner handles it first.
+	// GoalReply is reached when a reply to it is in its sender's inbox, or its sender has handled it.
 	GoalReply Goal = "reply"
 )
 
@@ -100,6 +99,8 @@ type awaiting struct {
 	// after watches for what arrives after the message, and arrived is what ended the wait.
 	after   *watch.Watcher
 	arrived Arrival
+	// coming is a reply in the outbox of a recipient that has not been seen in the inbox of the sender, nil if there is none.
+	coming *mailbox.Entry
 	// bounced has the notices of recipients that gave the message up on another machine.
 	bounced map[schema.AgentName]schema.ID
 }
@@ -167,10 +168,36 @@ func (a *awaiting) lookForReply(ctx context.Context) (arrived bool, err error) {
 				a.bounced[m.From] = m.ID
 			}
 		case a.goal != GoalReply:
-		case answers, event.Box == mailbox.Inbox && schema.CompareAge(m, a.m) > 0 && !m.ExpiredAt(time.Now()) && a.other(m):
+		case answers && event.Box == mailbox.Outbox:
+			a.coming = &event.Entry
+		case answers, schema.CompareAge(m, a.m) > 0 && !m.ExpiredAt(time.Now()) && a.other(m):
 			a.arrived = Arrival{event.Entry, answers}
 			return true, nil
 		}
 	}
-	return false, nil
+	if a.coming == nil {
+		return false, nil
+	}
+	return a.lookForCopy(ctx)
+}
+
+// lookForCopy reports whether the reply that is in the outbox of a recipient has reached the sender of the message. The sender
+// may have handled it since, with a tool that leaves no copy.
+func (a *awaiting) lookForCopy(ctx context.Context) (arrived bool, err error) {
+	id := a.coming.Message.ID
+	if queued, err := mailbox.IsQueued(a.w, id, a.m.From); queued || err != nil {
+		return false, err
+	}
+	found, err := a.w.Find(ctx, string(id))
+	if _, err = mailbox.SplitUnreadable(err); err != nil {
+		return false, err
+	}
+	a.arrived = Arrival{*a.coming, true}
+	for _, e := range found {
+		if e.Agent == a.m.From && e.Box != mailbox.Outbox && e.Err == nil {
+			a.arrived.Entry = e
+			break
+		}
+	}
+	return true, nil
 }

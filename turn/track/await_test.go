@@ -190,6 +190,31 @@ func TestWaitForSeveral(t *testing.T) {
 	want("the other one gave it up", "dead", "dead")
 }
 
+// TestAwaitDelivery checks that the wait for a reply does not end with the copy in the outbox, which is there before the one in
+// the sender's inbox.
+func TestAwaitDelivery(t *testing.T) {
+	w := newWorkspace(t)
+	a := &awaited{t, w, send(t, w, question("one"))[0]}
+	a.reply(nil)
+	files := mailboxtest.Files(t, w, schema.BoxPath("claude", mailbox.Inbox))
+	sent, err := w.List(t.Context(), "codex", mailbox.Outbox)
+	if err != nil || len(sent) != 1 || len(files) != 1 {
+		t.Fatalf("%d answers in %d files (%v)", len(sent), len(files), err)
+	}
+	inbox := filepath.Join(w.BoxPath("claude", mailbox.Inbox), filepath.Base(files[0]))
+	staged := filepath.Join(w.Dir(), "state", "outgoing", string(sent[0].Message.ID)+"@claude@inbox")
+	a.check(os.MkdirAll(filepath.Dir(staged), 0o755))
+	a.check(os.Rename(inbox, staged))
+	if got := outcome(t, w, a.m, GoalReply); got != goesOn {
+		t.Errorf("before the delivery: %s, want %s", got, goesOn)
+	}
+	a.check(os.Rename(staged, inbox))
+	arrived, err := Await(t.Context(), w, a.m, GoalReply, none)
+	if err != nil || arrived.Box != mailbox.Inbox || arrived.Agent != "claude" {
+		t.Errorf("waiting gave %+v, %v; want the copy in the inbox of claude", arrived, err)
+	}
+}
+
 // TestAwait waits while something happens.
 func TestAwait(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex", "gemini")
@@ -220,7 +245,8 @@ func TestAwait(t *testing.T) {
 		if r.err != nil || goal == GoalReply && (r.arrived.Message == nil || r.arrived.Message.ParentID != m.ID || !r.arrived.Answers) {
 			t.Errorf("waiting for %s gave %+v, %v", goal, r.arrived, r.err)
 		}
-		// The sender's own runner is quicker: only the copy of the answering agent remains.
+		// The sender's own runner is quicker: its copy is in the archive. A tool that leaves none: the copy of the answering agent
+		// remains.
 		if goal == GoalReply {
 			entries, err := w.Inbox(t.Context(), "claude")
 			a.check(err)
@@ -228,6 +254,11 @@ func TestAwait(t *testing.T) {
 				a.check(w.Acknowledge(e))
 			}
 			arrived, err := Await(t.Context(), w, m, goal, none)
+			if err != nil || arrived.Box != mailbox.Archive || arrived.Agent != "claude" {
+				t.Errorf("waiting gave %+v, %v; want the archived copy of claude", arrived, err)
+			}
+			a.check(os.Remove(arrived.Path))
+			arrived, err = Await(t.Context(), w, m, goal, none)
 			if err != nil || arrived.Box != mailbox.Outbox || arrived.Agent != "codex" {
 				t.Errorf("waiting gave %+v, %v; want the copy in the outbox of codex", arrived, err)
 			}

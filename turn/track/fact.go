@@ -44,6 +44,8 @@ const (
 	offered  FactKind = "offered"
 	returned FactKind = "returned"
 	unread   FactKind = "unread"
+	// announced is a message that a holder was told of, without its text; see News.Announce.
+	announced FactKind = "announced"
 	// once is a message that the agent sends once; see Once.
 	once FactKind = "once"
 	// working is a message that the recipient says it works on, with a text; see NoteWorking. finished belongs to no

@@ -64,6 +64,8 @@ type Record struct {
 	// Offered are the holders that were given the message, each once. MaySeen is set if one returned it that may have shown it.
 	Offered []Noticed `json:"offered,omitempty"`
 	MaySeen bool      `json:"may_seen,omitempty"`
+	// Announced are the holders that were told that there is such a message.
+	Announced []Holder `json:"announced,omitempty"`
 	// Noticed are the sessions and processes that noticed the message, each once, in the order of the facts.
 	Noticed []Noticed `json:"noticed,omitempty"`
 	// Working is what the recipient said last about its work on the message.
@@ -245,6 +247,8 @@ func (h *History) applyToRecord(rec *Record, f *Fact) {
 		rec.addNoticed(Noticed{f.holder(), f.At})
 	case offered, returned, unread:
 		rec.applyOffer(f)
+	case announced:
+		rec.Announced = append(rec.Announced, f.holder())
 	case once:
 		rec.Once = f.Send
 	case working:

@@ -78,30 +78,39 @@ func (n *News) Open(inbox []mailbox.Entry) (open []OpenMessage) {
 	return open
 }
 
-// mostCounted bounds how many files Count opens.
-const mostCounted = 50
+// MostAnnounced bounds how many files Announce opens, so that commands can call it whatever lies in the inbox.
+const MostAnnounced = 50
 
-// Count returns how many of the newest files in the inbox are new messages. It looks at 50 of them, so that commands can
-// call it whatever lies in the inbox; more reports whether there are others.
-func (n *News) Count(ctx context.Context) (count int, more bool) {
+// Announce returns those new messages among the newest files in the inbox that the holder was not told of, and records that it
+// is now. If that cannot be recorded, it returns none, rather than the same ones again and again.
+func (n *News) Announce(ctx context.Context, to Holder) (told []*schema.Message) {
 	listing, err := n.w.Names(func(agent schema.AgentName, box mailbox.Box) bool { return agent == n.agent && box == mailbox.Inbox })
 	if err != nil || n.refresh() != nil {
-		return 0, false
+		return nil
 	}
 	names := listing.MessageFiles()
 	slices.Sort(names) // names begin with a time
-	newest := names[max(0, len(names)-mostCounted):]
+	newest := names[max(0, len(names)-MostAnnounced):]
 	entries, err := n.w.ListNamed(ctx, n.agent, mailbox.Inbox, func(name string) bool { return slices.Contains(newest, name) },
 		func(e *mailbox.Entry) bool { return e.Err == nil && !e.Message.ExpiredAt(time.Now()) })
 	if err != nil {
-		return 0, false
+		return nil
 	}
+	var facts []Fact
 	for _, e := range entries {
-		if n.Has(e.Message) {
-			count++
+		if rec := n.record(e.Message); n.Has(e.Message) && (rec == nil || !slices.Contains(rec.Announced, to)) {
+			told, facts = append(told, e.Message), append(facts, announced.by(to, KeyOf(e.Message)))
 		}
 	}
-	return count, len(names) > len(newest)
+	if len(facts) == 0 {
+		return nil
+	}
+	slices.SortFunc(told, schema.CompareAge)
+	j, err := newJournal(n.w, n.agent, time.Now)
+	if err != nil || errors.Join(j.write(false, facts...), j.Close()) != nil {
+		return nil
+	}
+	return told
 }
 
 // Exclusively calls do while no other process shows messages to the agent, takes one back from it, answers, or begins a turn
