@@ -50,6 +50,9 @@ func (e *RecalledError) Error() string {
 // *RecalledError for a message that was taken back.
 func (c *Client) Request(ctx context.Context, id string) (*Request, error) {
 	found, err := c.w.Find(ctx, id)
+	if held, ok := errors.AsType[*mailbox.HeldError](err); ok && held.Agent == c.agent {
+		return nil, fmt.Errorf("message %s cannot be answered: %w", id, held)
+	}
 	if _, err = mailbox.SplitUnreadable(err); err != nil {
 		return nil, err
 	}

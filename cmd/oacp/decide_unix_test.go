@@ -104,14 +104,20 @@ func TestDecideMeanwhile(t *testing.T) {
 
 // takeBack takes a message back from anna that she has noticed, as a sync with another machine does.
 func takeBack(t *testing.T, c *session, id string) {
+	t.Helper()
+	takeBackFrom(t, c, id, "anna")
+}
+
+func takeBackFrom(t *testing.T, c *session, id string, agent schema.AgentName) {
+	t.Helper()
 	w, err := mailbox.Open(c.Dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	e, err := w.Pending(t.Context(), id, "anna")
+	e, err := w.Pending(t.Context(), id, agent)
 	if err == nil {
-		err = mailbox.Recall(t.Context(), w, e.Message, "anna")
+		err = mailbox.Recall(t.Context(), w, e.Message, agent)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -270,6 +270,21 @@ func (term *Terminal) Await(texts ...string) {
 	})
 }
 
+// AwaitAny waits until the screen shows one of the texts, and returns the first that it does.
+func (term *Terminal) AwaitAny(texts ...string) (shown string) {
+	term.t.Helper()
+	term.awaitScreen(func(screen string) (missing string) {
+		for _, text := range texts {
+			if strings.Contains(screen, text) {
+				shown = text
+				return ""
+			}
+		}
+		return strings.Join(texts, " or ")
+	})
+	return shown
+}
+
 // awaitScreen waits until nothing is missing on the screen.
 func (term *Terminal) awaitScreen(missing func(screen string) string) {
 	term.t.Helper()
