@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/oacp-go/oacp/mailbox"
@@ -32,6 +33,8 @@ type Answer struct {
 	// Final marks a message of any type as the complete answer, as Acknowledge does, except for a question back. Acknowledge
 	// takes the message out of the inbox once the answer is sent.
 	Final, Acknowledge bool
+	// Decline says that the agent will not do what the message asks for. The body is the reason.
+	Decline bool
 	// Again sends another answer to a message that is answered, or that something else works on.
 	Again bool
 }
@@ -44,6 +47,13 @@ type RecalledError struct {
 
 func (e *RecalledError) Error() string {
 	return fmt.Sprintf("message %s was recalled: %s took it back at %s", e.Message.ID, e.Message.From, e.At)
+}
+
+// A NotAskedError says that there is nothing to decline in a message.
+type NotAskedError struct{ Message *schema.Message }
+
+func (e *NotAskedError) Error() string {
+	return fmt.Sprintf("message %s asks for nothing: it is a %s", e.Message.ID, e.Message.Type)
 }
 
 // Request finds a message that was sent to the agent, pending or not. The id may be a short one. The error is a
@@ -99,6 +109,33 @@ func (r *Request) Answer(ctx context.Context, a Answer) (*Receipt, error) {
 	return p.Send(ctx)
 }
 
+// Decline tells the sender of a request why the agent will not do it. A later answer still counts.
+func (r *Request) Decline(ctx context.Context, reason string) (*Receipt, error) {
+	a := r.Draft()
+	a.Body, a.Decline = schema.TextValue(reason), true
+	return r.Answer(ctx, a)
+}
+
+// AskBack asks the sender of a message something. That is no answer.
+func (r *Request) AskBack(ctx context.Context, question string) (*Receipt, error) {
+	a := r.Draft()
+	a.Type, a.Body = schema.Question, schema.TextValue(question)
+	return r.Answer(ctx, a)
+}
+
+// decline makes the prepared answer one that declines.
+func (p *Prepared) decline() error {
+	if !p.request.Message.Type.IsRequest() {
+		return &NotAskedError{p.request.Message}
+	}
+	if strings.TrimSpace(p.Message.BodyText()) == "" {
+		return ErrNoReason
+	}
+	p.Message.Type = schema.Notification
+	p.Message.Decline()
+	return nil
+}
+
 // Prepare checks an answer as Answer does.
 func (r *Request) Prepare(ctx context.Context, a Answer) (*Prepared, error) {
 	p := &Prepared{Message: a.Message, client: r.client, options: a.SendOptions, once: a.Once, request: r, again: a.Again}
@@ -107,6 +144,11 @@ func (r *Request) Prepare(ctx context.Context, a Answer) (*Prepared, error) {
 	}
 	if a.Choose != "" {
 		if err := p.Message.Choose(r.Message, a.Choose); err != nil {
+			return nil, err
+		}
+	}
+	if a.Decline {
+		if err := p.decline(); err != nil {
 			return nil, err
 		}
 	}
@@ -135,8 +177,8 @@ func (p *Prepared) answer(ctx context.Context) (r *Receipt, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if slot.Answer != nil {
-		if slot.OfThisTurn || sameText(slot.Answer, &p.Message) {
+	if !slot.Takes(&p.Message) {
+		if slot.OfThisTurn && slot.Answer.IsDeclined() == p.Message.IsDeclined() || sameText(slot.Answer, &p.Message) {
 			first := &mailbox.Receipt{Message: slot.Answer, Outbox: slot.Path, AlreadySent: true}
 			return p.finish([]*mailbox.Receipt{first}, nil)
 		}
@@ -151,7 +193,7 @@ func (p *Prepared) answer(ctx context.Context) (r *Receipt, err error) {
 
 // sameText reports whether two messages say the same.
 func sameText(a, b *schema.Message) bool {
-	return a.Type == b.Type && a.Subject == b.Subject && a.BodyText() == b.BodyText()
+	return a.Type == b.Type && a.Subject == b.Subject && a.BodyText() == b.BodyText() && a.IsDeclined() == b.IsDeclined()
 }
 
 // sendOnce sends the message unless one was sent with the same key.

@@ -285,3 +285,37 @@ func TestRefused(t *testing.T) {
 		t.Errorf("claude has %v (%v), want nothing", inbox, err)
 	}
 }
+
+// TestDecline checks that a request is declined with a reason, once, that a later answer counts, and that a question back is
+// none.
+func TestDecline(t *testing.T) {
+	w := mailboxtest.New(t, "claude", "codex")
+	c := newClient(t, w, "codex")
+	m := ask(t, w, "Port it?")
+	r, err := c.Request(t.Context(), string(m.ID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		name, code string
+		sent       bool
+		do         func() (*client.Receipt, error)
+	}{
+		{"without a reason", "invalid_message", false, func() (*client.Receipt, error) { return r.Decline(t.Context(), " ") }},
+		{"a question back", "", true, func() (*client.Receipt, error) { return r.AskBack(t.Context(), "Where to?") }},
+		{"a reason", "", true, func() (*client.Receipt, error) { return r.Decline(t.Context(), "No time.") }},
+		{"the same reason", "", false, func() (*client.Receipt, error) { return r.Decline(t.Context(), "No time.") }},
+		{"another reason", "already_answered", false, func() (*client.Receipt, error) { return r.Decline(t.Context(), "No.") }},
+		{"a late answer", "", true, func() (*client.Receipt, error) { return answer(t, c, m.ID, "Done.") }},
+		{"a reason after the answer", "already_answered", false, func() (*client.Receipt, error) { return r.Decline(t.Context(), "No time.") }},
+	} {
+		receipt, err := step.do()
+		if sent := receipt != nil && !receipt.Receipts[0].AlreadySent; codeOf(err) != step.code || sent != step.sent {
+			t.Errorf("%s: sent %v, %v; want sent %v and the code %q", step.name, sent, err, step.sent, step.code)
+		}
+	}
+	progress, err := track.Track(t.Context(), w, string(m.ID))
+	if err != nil || progress[0].Stage != track.StageAnswered || len(progress[0].Replies) != 3 {
+		t.Errorf("the progress is %+v (%v), want answered with three replies", progress, err)
+	}
+}

@@ -39,6 +39,14 @@ func (e *Error) Unwrap() error { return e.Err }
 // ErrFinalQuestion reports a question that shall be the final answer.
 var ErrFinalQuestion = failure.New(failure.CodeUsage, "a question is never the final answer", "")
 
+// ErrNoReason reports an answer that declines without a text.
+var ErrNoReason = failure.New("invalid_message", "body: there is no reason", "say why: the sender decides by it what to do")
+
+// Explain gives the code and a hint.
+func (e *NotAskedError) Explain() (code, hint string) {
+	return failure.CodeUsage, "oacp ack " + e.Message.ID.Short() + " acknowledges it"
+}
+
 // Explain gives the code and a hint.
 func (e *RecipientsError) Explain() (code, hint string) { return failure.CodeUsage, "" }
 

@@ -71,25 +71,25 @@ func (m *Message) Answers(request *Message) bool {
 		(request.Type.answeredBy(m.Type) || m.IsFinal())
 }
 
-// finalMark is the line of context_keys that makes a message final.
-const finalMark = "final: true"
+// The lines of context_keys that say how a message answers begin with these marks.
+const (
+	finalMark    = "final:"
+	declinedMark = "declined:"
+)
 
-// IsFinal reports whether the sender marked this message as the whole answer, whatever its type: a line of
-// context_keys is "final: true".
-func (m *Message) IsFinal() bool {
-	for line := range strings.Lines(m.ContextKeys) {
-		if strings.TrimSpace(line) == finalMark {
-			return true
-		}
-	}
-	return false
-}
+// IsFinal reports whether the sender marked this message as the whole answer, whatever its type.
+func (m *Message) IsFinal() bool { return m.hasMark(finalMark) }
 
-// MakeFinal adds the line that makes the message final to its context_keys, if it is not there.
-func (m *Message) MakeFinal() {
-	if !m.IsFinal() {
-		m.addContextLine(finalMark)
-	}
+// MakeFinal marks the message as the whole answer.
+func (m *Message) MakeFinal() { m.mark(finalMark) }
+
+// IsDeclined reports whether the message declines what another one asks for. Its body is the reason.
+func (m *Message) IsDeclined() bool { return m.hasMark(declinedMark) && m.IsFinal() }
+
+// Decline makes the message one that declines. It is final: who does not know the mark takes it for an answer.
+func (m *Message) Decline() {
+	m.MakeFinal()
+	m.mark(declinedMark)
 }
 
 // The channels of notices, the notifications that a program writes without being asked.

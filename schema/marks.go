@@ -36,14 +36,24 @@ func (m *Message) SetHops(hops int) {
 }
 
 // AllowSecret says that the message may have what looks like a key.
-func (m *Message) AllowSecret() {
-	if !m.AllowsSecret() {
-		m.addContextLine(secretMark + " true")
-	}
-}
+func (m *Message) AllowSecret() { m.mark(secretMark) }
 
 // AllowsSecret reports whether the message may have what looks like a key.
-func (m *Message) AllowsSecret() bool {
-	text, _ := m.contextLine(secretMark)
-	return text == "true"
+func (m *Message) AllowsSecret() bool { return m.hasMark(secretMark) }
+
+// hasMark reports whether a line of context_keys says that the mark is true.
+func (m *Message) hasMark(mark string) bool {
+	for line := range strings.Lines(m.ContextKeys) {
+		if strings.TrimSpace(line) == mark+" true" {
+			return true
+		}
+	}
+	return false
+}
+
+// mark adds the line of a mark to context_keys, if it is not there.
+func (m *Message) mark(mark string) {
+	if !m.hasMark(mark) {
+		m.addContextLine(mark + " true")
+	}
 }

@@ -42,6 +42,10 @@ func (d *delivery) fill() (err error) {
 			return fmt.Errorf("--choices: %w", err)
 		}
 	}
+	if d.given(&d.decline) {
+		d.draft.Body = schema.TextValue(d.decline)
+		return nil
+	}
 	if d.given(&d.choose) && !d.givesBody() {
 		return nil // the choice is the body
 	}

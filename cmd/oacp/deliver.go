@@ -44,7 +44,7 @@ type delivery struct {
 	// fields are those that flags give.
 	fields                                    schema.Message
 	body, bodyFile, contextKeysFile, file     string
-	choices, choose, template                 string
+	choices, choose, decline, template        string
 	inReplyTo, conversation, parent, suffix   string
 	ack, final, again                         bool
 	dryRun, create, allowSecret, sign, noSync bool
@@ -304,7 +304,10 @@ func (d *delivery) printSent(r *mailbox.Receipt, isAnswer bool) {
 	if r.AlreadySent {
 		sent = "already sent"
 	}
-	if isAnswer {
+	switch {
+	case m.IsDeclined():
+		answers = ", which declines " + m.ParentID.Short()
+	case isAnswer:
 		answers = ", the answer to " + m.ParentID.Short()
 	}
 	d.printf("%s %s to %s (%s)%s\n", sent, m.ID.Short(), spelling.Join(m.To), m.Type, answers)

@@ -31,8 +31,8 @@ func newSendCommand(s *command.Streams) *cli.Command {
 is in none, unless the error says that it was sent (not_sent: by the next sync).
 
 --wait waits until all recipients have acknowledged it, --wait=noticed until all have
-seen it, --wait=reply until one answers. Status 1: it is dead, recalled, expired or
-agent_removed before that; 3: the time is over, or P0 mail came first.
+seen it, --wait=reply until one answers. Status 1: it is dead, declined, recalled,
+expired or agent_removed; 3: the time is over, or P0 mail came first.
 
 EXAMPLES:
    git diff | oacp send --to claude --type review_request --subject "This diff"
@@ -62,8 +62,7 @@ func newReplyCommand(s *command.Streams) *cli.Command {
 		Description: `reply sends the answer to the sender of the message, in its conversation. Subject,
 priority and type follow from the message: review_feedback answers a review_request,
 handoff_complete a handoff, and a notification a task_request or a question. A
-notification completes a task only with --final, which --ack implies. A question
-never counts as an answer.
+notification completes a task only with --final, which --ack implies.
 
 --ack takes the message out of the inbox once the answer is sent.
 
@@ -73,6 +72,7 @@ EXAMPLES:
 		Flags: slices.Concat(d.composeFlags(), []cli.Flag{
 			&cli.BoolFlag{Name: "ack", Usage: "acknowledge the message after sending the answer, which is final", Destination: &d.ack},
 			&cli.StringFlag{Name: "choose", Usage: "answer with `CHOICE` or its number", Destination: &d.choose},
+			&cli.StringFlag{Name: "decline", Usage: "refuse, and say why: `REASON`", Destination: &d.decline},
 			&cli.BoolFlag{Name: "final", Usage: "mark this as the complete answer, whatever its type", Destination: &d.final},
 			&cli.GenericFlag{Name: "type", Aliases: []string{"t"}, Usage: "the answer's type is `TYPE` (default: the type that answers the message)", Value: command.Type(&d.fields.Type)},
 			&cli.BoolFlag{Name: "again", Category: command.Rare, Usage: "send an answer to a message that is answered, or that a turn works on", Destination: &d.again},
@@ -229,6 +229,10 @@ func (d *delivery) reply() error {
 	if d.final && d.fields.Type == schema.Question {
 		return failure.Usagef("--final: a question is never the answer")
 	}
+	declines := d.given(&d.decline)
+	if declines && (d.givesBody() || d.final || d.given(&d.choose) || d.fields.Type != "") {
+		return failure.Usagef("--decline sends its REASON alone: leave out --body, --body-file, --choose, --type and --final")
+	}
 	if err := d.check(); err != nil {
 		return err
 	}
@@ -242,7 +246,7 @@ func (d *delivery) reply() error {
 			return err
 		}
 		answer.Message, answer.Source, answer.SendOptions = d.draft, d.source(), d.options()
-		answer.Choose, answer.Final, answer.Acknowledge, answer.Again = d.choose, d.final, d.ack, d.again
+		answer.Choose, answer.Final, answer.Acknowledge, answer.Again, answer.Decline = d.choose, d.final, d.ack, d.again, declines
 		p, err := d.request.Prepare(d.ctx, answer)
 		if err == nil {
 			err = d.deliver(p)

@@ -60,6 +60,11 @@ var stageMakers = []struct {
 		s.check(s.w.Acknowledge(s.pending(m)))
 	}},
 	{"here", track.StageAnswered, func(s *stageMaker, m *schema.Message) { s.reply("ahere", "codex", schema.Notification, m) }},
+	{"decl", track.StageDeclined, func(s *stageMaker, m *schema.Message) { s.decline("adecl", m) }},
+	{"late", track.StageAnswered, func(s *stageMaker, m *schema.Message) {
+		s.decline("blate", m)
+		s.reply("alate", "codex", schema.Notification, m)
+	}},
 	{"lost", track.StageDead, func(s *stageMaker, m *schema.Message) {
 		_, err := s.w.DeadLetter(s.pending(m), mailbox.DeadLetterReason{Reason: "given up", Attempts: 3})
 		s.check(err)
@@ -130,6 +135,13 @@ func (s *stageMaker) reply(id string, from schema.AgentName, of schema.Type, to 
 	m := s.message(id, from, to.From, of)
 	m.ParentID = to.ID
 	return mailboxtest.Send(s.t, s.w, m).Message
+}
+
+func (s *stageMaker) decline(id string, of *schema.Message) {
+	m := s.message(id, of.To[0], of.From, schema.Notification)
+	m.ParentID, m.Body = of.ID, schema.TextValue("No time\nuntil Monday.")
+	m.Decline()
+	mailboxtest.Send(s.t, s.w, m)
 }
 
 // newStages makes a workspace that has all stages, until the test ends.

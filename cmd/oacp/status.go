@@ -44,6 +44,7 @@ With an ID, status shows the replies to the message and its stage for each recip
    held, expired  in the inbox, and gets no turn
    done           acknowledged, or its turn succeeded
    answered       it has an answer
+   declined       the recipient said why it will not do it
    dead           given up
    recalled       its sender took it back
    agent_removed  its recipient was removed before it handled it
@@ -279,7 +280,10 @@ func printReplies(p track.Progress, s *command.Streams) {
 	isListed := false
 	for _, r := range p.Replies {
 		what := "reply: "
-		if r.Answers {
+		switch {
+		case r.Declines:
+			what = "declined:"
+		case r.Answers:
 			what = "answer:"
 		}
 		isListed = isListed || r.ID == p.Answer

@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -8,7 +9,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// A Response is the last answer that an agent sent to a message or, if there is none, the last reply.
+// A Response is the last answer that an agent sent to a message or, if there is none, how it declined, or else the last reply.
 type Response struct {
 	Message *schema.Message
 	// Answers reports whether it answers the message; see schema.Message.Answers.
@@ -16,6 +17,17 @@ type Response struct {
 	// Path is its file in the outbox, and Modified when that was written.
 	Path     string
 	Modified time.Time
+}
+
+// rank orders responses: an answer counts more than a message that declines, and that more than any other.
+func (r Response) rank() int {
+	switch {
+	case !r.Answers:
+		return 0
+	case r.Message.IsDeclined():
+		return 1
+	}
+	return 2
 }
 
 // Responses returns the agent's responses to pending messages, by the ids of these messages. It opens
@@ -53,8 +65,7 @@ func Responses(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName
 	for _, e := range sent {
 		request := requests[e.Message.ParentID]
 		r, known := Response{e.Message, e.Message.Answers(request), e.Path, e.Modified}, responses[request.ID]
-		if known.Message == nil || r.Answers && !known.Answers ||
-			r.Answers == known.Answers && schema.CompareAge(known.Message, r.Message) < 0 {
+		if known.Message == nil || cmp.Or(known.rank()-r.rank(), schema.CompareAge(known.Message, r.Message)) < 0 {
 			responses[request.ID] = r
 		}
 	}

@@ -20,7 +20,11 @@ type AnsweredError struct {
 }
 
 func (e *AnsweredError) Error() string {
-	return fmt.Sprintf("%s answered message %s at %s with %s", e.Answer.From, e.Request.ID, e.Answer.CreatedAt, e.Answer.ID)
+	did := "answered"
+	if e.Answer.IsDeclined() {
+		did = "declined"
+	}
+	return fmt.Sprintf("%s %s message %s at %s with %s", e.Answer.From, did, e.Request.ID, e.Answer.CreatedAt, e.Answer.ID)
 }
 
 func (e *AnsweredError) Explain() (code, hint string) {
@@ -78,6 +82,11 @@ type Slot struct {
 	Path   string
 	// OfThisTurn reports whether the turn that this process belongs to has sent it.
 	OfThisTurn bool
+}
+
+// Takes reports whether a message can still fill the slot: it is empty, or the agent declined and answers after all.
+func (s Slot) Takes(m *schema.Message) bool {
+	return s.Answer == nil || s.Answer.IsDeclined() && !m.IsDeclined()
 }
 
 // AnswerOf returns the slot of a message. A restore empties it: an answer that was sent before does not count. Callers hold

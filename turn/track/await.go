@@ -37,7 +37,7 @@ type Arrival struct {
 // A NothingComesError reports that a wait for a message cannot reach its goal any more.
 type NothingComesError struct {
 	// Progress is how far the message got with the recipient that ended the wait: its stage is StageDead, StageRecalled,
-	// StageAgentRemoved or StageExpired.
+	// StageAgentRemoved, StageExpired or StageDeclined.
 	Progress
 	// From is the sender.
 	From schema.AgentName
@@ -51,6 +51,8 @@ func (e *NothingComesError) Error() string {
 		return fmt.Sprintf("agent %s was removed before it handled message %s", e.Agent, e.ID)
 	case StageExpired:
 		return fmt.Sprintf("message %s expired before %s had noticed it", e.ID, e.Agent)
+	case StageDeclined:
+		return fmt.Sprintf("%s declined message %s: %s", e.Agent, e.ID, e.Reason)
 	}
 	reason := e.Reason
 	if reason == "" {
@@ -66,6 +68,8 @@ func (e *NothingComesError) Explain() (code, hint string) {
 		return "agent_removed", "once oacp add-agent has added the agent again, oacp restore " + e.ID.Short() + " returns the message to its inbox"
 	case StageExpired:
 		return "expired", "send it again with more time, or without --expires"
+	case StageDeclined:
+		return "declined", "oacp read " + e.Answer.Short() + " shows the whole reason, and oacp ack " + e.Answer.Short() + " acknowledges it"
 	}
 	return "dead_letter", "oacp restore " + e.ID.Short() + " tries it again"
 }
@@ -127,10 +131,10 @@ func (a *awaiting) look(ctx context.Context) (reached bool, err error) {
 			p.Stage, p.Reason = StageDead, "see its notice "+notice.Short()
 		}
 		switch fate := p.Stage.traits().fate; {
-		case fate == failed, fate == overdue && !p.wasNoticed():
+		case fate == failed, fate == overdue && !p.wasNoticed(), fate == refused && a.goal == GoalReply:
 			failure = errors.Join(failure, &NothingComesError{p, a.m.From})
 		case a.goal == GoalNoticed && (p.wasNoticed() || fate == handled):
-		case a.goal == GoalAcknowledged && fate == handled && !p.isInInbox:
+		case a.goal == GoalAcknowledged && (fate == handled || fate == refused) && !p.isInInbox:
 		default:
 			left++
 		}
@@ -167,7 +171,7 @@ func (a *awaiting) lookForReply(ctx context.Context) (arrived bool, err error) {
 			if slices.Contains(a.m.To, m.From) {
 				a.bounced[m.From] = m.ID
 			}
-		case a.goal != GoalReply:
+		case a.goal != GoalReply, answers && m.IsDeclined() && m.Answers(a.m): // the stage tells that it is declined
 		case answers && event.Box == mailbox.Outbox:
 			a.coming = &event.Entry
 		case answers, schema.CompareAge(m, a.m) > 0 && !m.ExpiredAt(time.Now()) && a.other(m):

@@ -98,6 +98,9 @@ func TestWaits(t *testing.T) {
 		{"asked back", func(a *awaited) { a.reply(func(m *schema.Message) { m.Type = schema.Question }) }, reached, goesOn, reached},
 		{"answered", func(a *awaited) { a.reply(nil) }, reached, goesOn, reached},
 		{"answered and acknowledged", func(a *awaited) { a.reply(nil); a.acknowledge() }, reached, reached, reached},
+		{"declined", func(a *awaited) { a.reply((*schema.Message).Decline) }, reached, goesOn, "declined"},
+		{"declined and acknowledged", func(a *awaited) { a.reply((*schema.Message).Decline); a.acknowledge() }, reached, reached, "declined"},
+		{"declined, then answered", func(a *awaited) { a.reply((*schema.Message).Decline); a.reply(nil) }, reached, goesOn, reached},
 		{"given up", func(a *awaited) { a.bury(mailbox.DeadLetterReason{Reason: "exit status 1", Attempts: 3}) }, "dead", "dead", "dead"},
 		{"moved to the dead letters by another tool", func(a *awaited) {
 			a.check(os.Rename(a.pending().Path, filepath.Join(a.w.BoxPath("codex", mailbox.DeadLetters), "moved.yaml")))

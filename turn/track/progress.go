@@ -34,8 +34,8 @@ type Progress struct {
 	Offered []Noticed `json:"offered,omitempty"`
 	// Working is what the recipient said last about its work on the message, at whatever stage it is now.
 	Working *Working `json:"working,omitempty"`
-	// Answer is the id of the first reply that answers the message. Replies are all messages of the
-	// recipient that name it as their parent, the oldest first.
+	// Answer is the id of the first reply that answers the message or, if none does, of the one that declines it. Replies are
+	// all messages of the recipient that name it as their parent, the oldest first.
 	Answer  schema.ID `json:"answer,omitempty"`
 	Replies []Reply   `json:"replies,omitempty"`
 	// Recall is what became of the sender's request to take the message back, nil unless other machines may have the message.
@@ -196,7 +196,7 @@ func (t *tracker) progress(m *schema.Message, name schema.AgentName, files []mai
 	p.Stage = state.stage(m, rec, t.now)
 	isAnswered := slices.ContainsFunc(p.Replies, func(r Reply) bool { return r.Answers && !r.CreatedAt.Time().Before(rec.Revived) })
 	if isAnswered && p.Stage.IsPending() && !(rec.Running && state.running) {
-		p.Stage = StageAnswered
+		p.answered(rec.Revived)
 	}
 	if p.Stage == StageWaiting && (p.hasReplied || p.Recall != nil) {
 		p.Stage = StageNoticed // it was noticed by a means that recorded nothing, or on another machine

@@ -1,11 +1,14 @@
 package track
 
 import (
+	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/oacp-go/oacp/internal/spelling"
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/schema"
@@ -18,8 +21,13 @@ type Reply struct {
 	CreatedAt schema.Timestamp `json:"created_at_utc"`
 	// Answers reports whether it answers that message.
 	Answers bool `json:"answers"`
+	// Declines reports whether it does so by declining it.
+	Declines bool `json:"declines,omitempty"`
 	// Answer is the id of the first answer to a reply that asks back.
 	Answer schema.ID `json:"answer,omitempty"`
+
+	// reason says why it declines the message.
+	reason string
 }
 
 // AsksBack reports whether the reply is a question back: a request that does not answer the message.
@@ -31,8 +39,10 @@ func (p Progress) Said(now time.Time) (text string) {
 	if p.Working != nil && (p.Stage == StageWorking || p.Stage == StageNoticed) {
 		text = p.Working.Said(now)
 	}
-	for _, r := range p.Replies {
+	for i, r := range p.Replies {
 		switch {
+		case r.Declines && p.Stage == StageAnswered && !slices.ContainsFunc(p.Replies[:i], func(r Reply) bool { return r.Answers && !r.Declines }):
+			text += ", late: declined before with " + r.ID.Short()
 		case !r.AsksBack() || p.Answer != "":
 		case r.Answer == "":
 			text += ", asked " + r.ID.Short()
@@ -89,7 +99,9 @@ func (t *tracker) readReplies(ctx context.Context, listing *mailbox.Listing, mes
 		return box == mailbox.Outbox && recipients[agent] || box != mailbox.Outbox && senders[agent]
 	})
 	found, err := all.Search(ctx, conversation.Following(oldest), func(m *schema.Message) bool {
-		m.Body = schema.Value{}
+		if !m.IsDeclined() { // else it is the reason
+			m.Body = schema.Value{}
+		}
 		return asked[m.ParentID]
 	})
 	var back []*schema.Message
@@ -116,13 +128,16 @@ func (p *Progress) addReplies(m *schema.Message, rec *Record, all map[schema.ID]
 	}
 	slices.SortFunc(replies, schema.CompareAge)
 	replies = slices.CompactFunc(replies, func(a, b *schema.Message) bool { return a.ID == b.ID })
-	var automatic schema.ID // the journal knows which of several replies is the answer
+	var automatic, declined schema.ID // the journal knows which of several replies is the answer
 	if rec.Outcome == Succeeded {
 		automatic = rec.Sent
 	}
 	for _, r := range replies {
 		one := Reply{ID: r.ID, Type: r.Type, CreatedAt: r.CreatedAt, Answers: r.ID == automatic || r.Answers(m)}
-		if one.Answers && p.Answer == "" {
+		if one.Declines = one.Answers && r.IsDeclined(); one.Declines {
+			one.reason = visible.Short(strings.Join(strings.Fields(r.BodyText()), " "), maxReason)
+			declined = r.ID
+		} else if one.Answers && p.Answer == "" {
 			p.Answer = r.ID
 		}
 		var answer *schema.Message
@@ -134,7 +149,26 @@ func (p *Progress) addReplies(m *schema.Message, rec *Record, all map[schema.ID]
 		p.Replies = append(p.Replies, one)
 		p.hasReplied = p.hasReplied || !r.IsNotice() && !r.CreatedAt.Time().Before(rec.Revived)
 	}
-	if p.Answer == "" {
-		p.Answer = automatic
+	p.Answer = cmp.Or(p.Answer, automatic, declined)
+}
+
+// maxReason is how much of a reason is reported. The message has the whole.
+const maxReason = 200
+
+// answered sets the stage of a message that has an answer since then.
+func (p *Progress) answered(since time.Time) {
+	p.Stage = StageAnswered
+	var declined *Reply
+	for i := range p.Replies {
+		switch r := &p.Replies[i]; {
+		case !r.Answers || r.CreatedAt.Time().Before(since):
+		case !r.Declines:
+			return
+		default:
+			declined = r
+		}
+	}
+	if declined != nil {
+		p.Stage, p.Reason = StageDeclined, declined.reason
 	}
 }

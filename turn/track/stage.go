@@ -31,9 +31,11 @@ const (
 	// StageRecalled is a message that its sender took back before the recipient had noticed it; see Recall.
 	StageRecalled Stage = "recalled"
 	// StageDone is a message that was acknowledged, or whose turn succeeded. StageAnswered is one with
-	// an answer, even if it is still in the inbox; see schema.Message.Answers.
+	// an answer, even if it is still in the inbox; see schema.Message.Answers. StageDeclined is one whose recipient has said
+	// that it will not do it, and has sent no answer since.
 	StageDone     Stage = "done"
 	StageAnswered Stage = "answered"
+	StageDeclined Stage = "declined"
 )
 
 // A Tone says how views colour a stage.
@@ -53,8 +55,9 @@ type fate int
 
 const (
 	open fate = iota
-	// handled fulfils all waits but that for a reply, which may still come.
+	// handled fulfils all waits but that for a reply, which may still come. refused ends that one, too.
 	handled
+	refused
 	// failed ends all waits: nothing comes any more. overdue does so unless the recipient has noticed the message.
 	failed
 	overdue
@@ -81,6 +84,7 @@ var stages = []traits{
 	{StageWaiting, ToneOpen, true, open},
 	{StageNoticed, ToneOpen, true, open},
 	{StageWorking, ToneOpen, true, open},
+	{StageDeclined, ToneError, false, refused},
 	{StageRecalled, ToneOver, false, failed},
 	{StageDone, ToneOver, false, handled},
 	{StageAnswered, ToneOver, false, handled},

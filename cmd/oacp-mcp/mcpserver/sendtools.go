@@ -31,6 +31,7 @@ type replyMessageInput struct {
 	messageIDInput
 	Body        schema.Value `json:"body,omitempty" jsonschema:"Optional with choose."`
 	Choose      string       `json:"choose,omitempty" jsonschema:"One of its choices."`
+	Decline     string       `json:"decline,omitempty" jsonschema:"Why you will not do it; without body."`
 	Type        schema.Type  `json:"type,omitempty" jsonschema:"Default: the one that answers, such as review_feedback."`
 	Subject     string       `json:"subject,omitempty" jsonschema:"Default: Re: and its subject."`
 	Final       bool         `json:"final,omitempty" jsonschema:"The whole answer, of any type; else a notification does not answer a task or review."`
@@ -92,6 +93,12 @@ func (s *Server) replyMessage(ctx context.Context, in replyMessageInput) (sentMe
 	answer.Final, answer.Acknowledge, answer.Again = in.Final, in.Acknowledge, in.Again
 	if in.AllowSecret {
 		answer.AllowSecret()
+	}
+	if in.Decline != "" {
+		if in.Body.Kind != schema.Absent || in.Choose != "" || in.Type != "" {
+			return sentMessage{}, argumentErrorf("decline: sends its reason alone, without body, choose and type")
+		}
+		answer.Body, answer.Decline = schema.TextValue(in.Decline), true
 	}
 	receipt, err := request.Answer(ctx, answer)
 	if errors.Is(err, client.ErrFinalQuestion) {
