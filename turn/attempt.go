@@ -40,11 +40,25 @@ func (k *worker) workOn(ctx context.Context, held claim, it *item, do action) ou
 	case err != nil:
 		return outcome{item: it, failure: err}
 	}
+	rec, _ := k.journal.Get(it.Key)
+	if rec.Attempts > 0 && do != finish {
+		f := track.Failed.About(&rec)
+		f.Reason = rec.Reason
+		is, err := k.checkAnswered(&rec, &f)
+		if is {
+			err = k.journal.Append(f, true)
+		}
+		if err != nil {
+			return outcome{item: it, failure: err}
+		}
+		if is {
+			return k.conclude(it)
+		}
+	}
 	switch do {
 	case try:
 		return k.attempt(ctx, held, it, m, raw)
 	case giveUp:
-		rec, _ := k.journal.Get(it.Key)
 		return k.deadLetter(it, m, &rec)
 	}
 	return k.conclude(it)
@@ -90,8 +104,12 @@ func (k *worker) attempt(ctx context.Context, held claim, it *item, m *schema.Me
 	rec, begun, err := k.begin(ctx, it, held.attempt, "", marked.mark, mark)
 	if err != nil || !begun {
 		k.uncount(&it.Envelope, m)
+		isTaken := errors.Is(err, errTaken)
+		if isTaken {
+			err = nil // it is decided again
+		}
 		err = errors.Join(err, driver.Stop(unstopped))
-		return outcome{item: it, done: err == nil, failure: err}
+		return outcome{item: it, done: err == nil && !isTaken, failure: err}
 	}
 	over, steered := make(chan struct{}), make(chan []joined)
 	go func() { steered <- k.steer(held.ctx, over, it, marked, mark) }()
@@ -119,19 +137,23 @@ func (k *worker) attempt(ctx context.Context, held claim, it *item, m *schema.Me
 	return o
 }
 
+// errTaken keeps a turn from beginning, because another program has got the message.
+var errTaken = errors.New("another program has the message")
+
 // begin records that a turn begins, with the marks of its processes. With claims, attempt is the number of the turn. In is
 // the message whose turn this one joins, or empty. No turn begins if somebody has just acknowledged the message or taken
-// it back.
+// it back; nor, with errTaken, if another program got it. From then on, none gets it.
 func (k *worker) begin(ctx context.Context, it *item, attempt int, in schema.ID, marks ...orphans.Mark) (rec track.Record, begun bool, err error) {
 	err = track.Exclusively(ctx, k.workspace, k.config.Agent, func() error {
 		_, err := os.Lstat(k.entryOf(it).Path)
-		if begun = err == nil; begun {
-			return k.recordStart(it, attempt, in, marks)
-		}
 		if mailbox.IsGone(err) {
 			return nil
 		}
-		return err
+		if err = cmp.Or(err, k.checkTaken(it)); err != nil {
+			return err
+		}
+		begun = true
+		return k.recordStart(it, attempt, in, marks)
 	})
 	if err == nil && begun {
 		rec, _ = k.journal.Get(it.Key)
@@ -142,6 +164,17 @@ func (k *worker) begin(ctx context.Context, it *item, attempt int, in schema.ID,
 		k.events.publish(e)
 	}
 	return rec, begun, err
+}
+
+// checkTaken returns errTaken if another program has a message.
+func (k *worker) checkTaken(it *item) error {
+	err := k.journal.Refresh()
+	k.journal.View(func(h *track.History) {
+		if h.TakenBy(it.Key, os.Getpid(), k.now()) != nil {
+			err = cmp.Or(err, errTaken)
+		}
+	})
+	return err
 }
 
 // recordStart writes that a turn begins. If the message is a dead letter that somebody put back, its earlier turns no
@@ -252,13 +285,19 @@ func (k *worker) fail(ctx context.Context, it *item, m *schema.Message, rec *tra
 	f.Output = secrets.Redact(result.Tail)
 	f.DurationMS = result.Duration.Milliseconds()
 	f.Usage = track.Usage(result.Usage)
-	if rec.Attempts < k.config.MaxAttempts && !gone {
+	isAnswered, _ := k.checkAnswered(rec, &f) // if that is not known, the next turn finds out
+	if isAnswered {
+		f.Session = result.SessionID
+	} else if rec.Attempts < k.config.MaxAttempts && !gone {
 		f.RetryAt = k.now().Add(k.config.backoff(rec.Attempts)).UTC()
 	}
 	if err := k.record(ctx, rec, f); err != nil {
 		return outcome{item: it, started: true, stop: err}
 	}
 	e := EventFailed.about(rec)
+	if isAnswered {
+		e.Kind = EventSucceeded
+	}
 	e.Reason = f.Reason
 	e.Err = err
 	e.RetryAt = f.RetryAt
@@ -266,6 +305,11 @@ func (k *worker) fail(ctx context.Context, it *item, m *schema.Message, rec *tra
 	e.Usage = result.Usage
 	e.Refused, e.LastLine = result.Refused, result.LastLine
 	k.events.publish(e)
+	if isAnswered {
+		o := k.conclude(it)
+		o.started = true
+		return o
+	}
 	if gone || !f.RetryAt.IsZero() {
 		return outcome{item: it, started: true, done: gone}
 	}

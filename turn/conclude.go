@@ -163,8 +163,8 @@ func (c *closer) leaveInbox(rec *track.Record, entry *mailbox.Entry) error {
 	return nil
 }
 
-// sendUnsent sends the answer or bounce if it is not sent yet. A bounce takes the place of an answer that
-// can never be sent.
+// sendUnsent sends the answer or bounce if it is not sent yet, unless the agent has answered or asked back by other means. A
+// bounce takes the place of an answer that can never be sent.
 func (c *closer) sendUnsent(rec *track.Record) error {
 	if rec.Unsent == nil {
 		return nil
@@ -173,27 +173,35 @@ func (c *closer) sendUnsent(rec *track.Record) error {
 	if rec.Outcome == track.Dead || rec.Unsent.IsNotice() {
 		kind, event = track.Bounced, EventBounced.about(rec)
 	}
-	permanent := false
+	var slot track.Slot
+	var refused error // why it can never be sent
 	draft, err := c.fit(rec)
 	if err == nil && kind == track.Answered && c.config.Contract != nil {
-		permanent, err = c.config.Contract(context.Background(), draft)
+		refused, err = permanently(c.config.Contract(context.Background(), draft))
 	}
 	if err == nil {
-		permanent, err = c.send(draft)
+		slot, refused, err = c.deliver(rec, draft, refused)
 	}
-	if err != nil && !permanent {
+	if err != nil {
 		return fmt.Errorf("sending %s: %w", rec.Unsent.ID, err)
 	}
 	f := kind.Of(&rec.Envelope)
-	f.Sent, event.Sent = rec.Unsent.ID, rec.Unsent.ID
-	if permanent {
-		f = track.Unsendable.Of(&rec.Envelope)
-		f.Reason = err.Error()
-		event = EventUnsendable.about(rec)
-		event.Reason, event.Err = err.Error(), err
-	}
-	if permanent && kind == track.Answered {
-		f.Send = c.unanswered(rec, draft, err)
+	f.Sent, event.Sent = draft.ID, draft.ID
+	switch {
+	case slot.Answer != nil:
+		f, event = track.Answered.Of(&rec.Envelope), EventAnswered.about(rec)
+		f.Sent, event.Sent = slot.Answer.ID, slot.Answer.ID
+		event.Reason = "the agent sent that itself, so the text of its turn is not sent"
+	case slot.Asked != nil:
+		f, event = track.Unsendable.Of(&rec.Envelope), EventUnsendable.about(rec)
+		f.Reason = fmt.Sprintf("%s asked back with %s, so the text of its turn is not the answer", c.config.Agent, slot.Asked.ID.Short())
+		event.Reason = f.Reason
+	case refused != nil:
+		f, event = track.Unsendable.Of(&rec.Envelope), EventUnsendable.about(rec)
+		f.Reason, event.Reason, event.Err = refused.Error(), refused.Error(), refused
+		if kind == track.Answered {
+			f.Send = c.unanswered(rec, draft, refused)
+		}
 	}
 	if err := c.journal.Append(f, f.Send != nil); err != nil {
 		return err
@@ -201,6 +209,54 @@ func (c *closer) sendUnsent(rec *track.Record) error {
 	c.events.publish(event)
 	rec.Unsent = f.Send
 	return c.sendUnsent(rec)
+}
+
+// deliver sends the answer to a message while nothing else of the agent answers it, or returns what fills its slot. A bounce
+// needs no slot. Refused is why the answer can never be sent, if that is known.
+func (c *closer) deliver(rec *track.Record, draft *schema.Message, refused error) (slot track.Slot, _, err error) {
+	lock, err := track.Lock(context.Background(), c.workspace, c.config.Agent)
+	if err != nil {
+		return slot, nil, err
+	}
+	defer func() { err = errors.Join(err, lock.Unlock()) }()
+	if rec.Outcome != track.Dead {
+		slot, err = c.slot(rec)
+	}
+	if isOurs := slot.Answer != nil && slot.Answer.ID == draft.ID; isOurs {
+		slot.Answer = nil // it is sent again, in case that a crash has left that incomplete
+	}
+	if err != nil || refused != nil || slot.Answer != nil || slot.Asked != nil {
+		return slot, refused, err
+	}
+	refused, err = permanently(c.send(draft))
+	return slot, refused, err
+}
+
+// slot returns the slot of a message for its answer.
+func (c *closer) slot(rec *track.Record) (track.Slot, error) {
+	return rec.Slot(context.Background(), c.workspace, c.config.Agent)
+}
+
+// permanently tells an error that no further try removes from others.
+func permanently(permanent bool, failure error) (refused, err error) {
+	if permanent {
+		return failure, nil
+	}
+	return nil, failure
+}
+
+// checkAnswered makes a failure of a turn a success if the agent has answered the message all the same: that is the outcome, and
+// there is no further turn.
+func (c *closer) checkAnswered(rec *track.Record, f *track.Fact) (is bool, err error) {
+	if !rec.Type.IsRequest() {
+		return false, nil
+	}
+	slot, err := c.slot(rec)
+	if is = err == nil && slot.Answer != nil; is {
+		f.Kind = track.Succeeded
+		f.Reason = fmt.Sprintf("the agent answered with %s, and then the turn failed: %s", slot.Answer.ID.Short(), f.Reason)
+	}
+	return is, err
 }
 
 // findFollowUps finds what is left to do about messages that are not in the inbox, because somebody removed

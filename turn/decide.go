@@ -2,6 +2,7 @@ package turn
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -40,6 +41,8 @@ type decision struct {
 	kind   EventKind
 	reason string
 	bound  *tripped
+	// taken reports whether another program of the agent has the message.
+	taken bool
 	// machine is the other machine that has the message.
 	machine string
 }
@@ -74,6 +77,9 @@ func (c *Config) decide(h *track.History, it *item, now, pausedUntil time.Time) 
 	}
 	if bound := c.checkHops(h, it, rec); bound != nil {
 		return decision{do: skip, kind: EventHeld, reason: bound.reason, bound: bound}
+	}
+	if taken := h.TakenBy(it.Key, os.Getpid(), now); taken != nil {
+		return decision{do: wait, at: now.Add(c.lookAgain), kind: EventHeld, reason: taken.Taken(), taken: true}
 	}
 	switch {
 	case rec.Outcome != track.Dead && rec.Attempts >= c.MaxAttempts:

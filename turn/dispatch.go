@@ -286,7 +286,7 @@ func (r *Runner) report(it *item, d decision) {
 	}
 	// The journal forgets that a message is held when its bound is lifted.
 	rec, _ := r.journal.Get(it.Key)
-	isNew := d.kind == EventHeld && rec.Held != d.reason
+	isNew := d.kind == EventHeld && rec.Held != d.reason && !d.taken // whether a program still lives is not written down
 	if d.reason == "" || d.reason == it.reported && !isNew {
 		return
 	}

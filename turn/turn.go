@@ -115,8 +115,9 @@ type Config struct {
 	Observe func(Event)
 
 	// firstRetry is how long a message waits after its first failed turn. The time doubles with
-	// each further one, up to lastRetry, less a random part of up to half of it. Tests change them.
-	firstRetry, lastRetry time.Duration
+	// each further one, up to lastRetry, less a random part of up to half of it. LookAgain is how often it is looked whether
+	// another program still has a message. Tests change them.
+	firstRetry, lastRetry, lookAgain time.Duration
 }
 
 // Input is what a turn reads.
@@ -159,6 +160,7 @@ func (c *Config) complete() error {
 	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
 	c.Parallel = cmp.Or(c.Parallel, 1)
 	c.firstRetry = cmp.Or(c.firstRetry, defaultFirstRetry)
+	c.lookAgain = cmp.Or(c.lookAgain, time.Second)
 	c.lastRetry = cmp.Or(c.lastRetry, max(defaultLastRetry, c.firstRetry))
 	return nil
 }

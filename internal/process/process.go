@@ -19,6 +19,18 @@ type Process struct {
 // IsAlive reports whether the process has not ended.
 func (p Process) IsAlive() bool { return p.PID > 0 && Read(p.PID).Process == p }
 
+// IsWithin reports whether the process is the one of that number, or was started by it, however indirectly.
+func (p Process) IsWithin(pid int) bool {
+	at := p.PID
+	for range 32 {
+		if at == pid || at <= 1 {
+			return at == pid
+		}
+		at = Read(at).Parent
+	}
+	return false
+}
+
 // System identifies this start of the machine, as far as its processes are seen from here: if two processes have the same one, each can
 // tell whether the other is alive. A copy of a disk and a virtual machine made from a template have another one.
 func System() string {

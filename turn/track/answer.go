@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/oacp-go/oacp/internal/process"
@@ -77,6 +78,8 @@ func CheckBusy(w *mailbox.Workspace, request *schema.Message, agent schema.Agent
 
 // A Slot is the place for the one answer of an agent to a message.
 type Slot struct {
+	// Asked is the last question back about the message that is not answered, nil if there is none or the slot is filled.
+	Asked *schema.Message
 	// Answer is what fills it, nil if nothing does. Path is its file in the outbox.
 	Answer *schema.Message
 	Path   string
@@ -91,23 +94,63 @@ func (s Slot) Takes(m *schema.Message) bool {
 
 // AnswerOf returns the slot of a message. A restore empties it: an answer that was sent before does not count. Callers hold
 // the agent's Lock until what they send is in the outbox.
-func AnswerOf(ctx context.Context, w *mailbox.Workspace, request *schema.Message, agent schema.AgentName) (slot Slot, err error) {
+func AnswerOf(ctx context.Context, w *mailbox.Workspace, request *schema.Message, agent schema.AgentName) (Slot, error) {
+	return slotOf(ctx, w, request, agent, func() (*Record, error) {
+		h, err := ReadHistory(w, agent)
+		if err != nil {
+			return nil, err
+		}
+		return h.Records[KeyOf(request)], nil
+	})
+}
+
+// Slot is AnswerOf for a message that may have left the inbox.
+func (rec *Record) Slot(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName) (Slot, error) {
+	request := &schema.Message{ID: rec.ID, From: rec.From, To: []schema.AgentName{agent}, Type: rec.Type}
+	if name, err := schema.ParseFileName(rec.File); err == nil {
+		request.CreatedAt = schema.NewTimestamp(name.At)
+	}
+	return slotOf(ctx, w, request, agent, func() (*Record, error) { return rec, nil })
+}
+
+func slotOf(ctx context.Context, w *mailbox.Workspace, request *schema.Message, agent schema.AgentName, record func() (*Record, error)) (slot Slot, err error) {
 	sent, err := conversation.Responses(ctx, w, agent, []mailbox.Entry{{Message: request}})
 	last := sent[request.ID]
-	if err != nil || !last.Answers {
+	if err != nil || last.Message == nil {
 		return slot, err
 	}
-	h, err := ReadHistory(w, agent)
+	if !last.Answers {
+		slot.Asked, err = askedBack(ctx, w, request, agent)
+		return slot, err
+	}
+	rec, err := record()
 	if err != nil {
 		return slot, err
 	}
 	at := last.Message.CreatedAt.Time()
-	rec := h.Records[KeyOf(request)]
 	if rec != nil && (at.Before(inSeconds(rec.Revived)) || at.Equal(inSeconds(rec.Revived)) && last.Modified.Before(rec.Revived)) {
 		return slot, nil
 	}
 	isOwn := rec != nil && rec.Running && rec.isOwn() && !at.Before(inSeconds(rec.Started))
 	return Slot{Answer: last.Message, Path: last.Path, OfThisTurn: isOwn}, nil
+}
+
+// askedBack returns the last question of the agent about a message that its sender has not answered, or nil.
+func askedBack(ctx context.Context, w *mailbox.Workspace, request *schema.Message, agent schema.AgentName) (*schema.Message, error) {
+	questions, err := w.ListNamed(ctx, agent, mailbox.Outbox, conversation.Following(request.CreatedAt.Time()), func(e *mailbox.Entry) bool {
+		return e.Err == nil && e.Message.ParentID == request.ID && e.Message.Type.IsRequest() && e.Message.IsFor(request.From)
+	})
+	if err != nil || !w.Knows(request.From) {
+		return nil, err
+	}
+	answers, err := conversation.Responses(ctx, w, request.From, questions)
+	slices.SortFunc(questions, func(a, b mailbox.Entry) int { return schema.CompareAge(b.Message, a.Message) })
+	for _, e := range questions {
+		if !answers[e.Message.ID].Answers {
+			return e.Message, err
+		}
+	}
+	return nil, err
 }
 
 // Once returns the message to send for a key of the caller's choice: the draft, with an id and a time from now on, or what an

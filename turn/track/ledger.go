@@ -3,6 +3,7 @@ package track
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"sync"
@@ -37,10 +38,13 @@ var thisSystem = sync.OnceValue(func() string { return Fingerprint([]byte(proces
 // holdFor is how long a holder that cannot be seen from here counts as alive after its last sign.
 const holdFor = 30 * time.Minute
 
+// isHere reports whether this system can tell whether the holder is alive.
+func (h Holder) isHere() bool { return h.System == "" || h.System == thisSystem() }
+
 // lives reports whether the holder is alive. Sign is the last time that it did something.
 func (h Holder) lives(sign, now time.Time) bool {
-	switch isHere := h.System == "" || h.System == thisSystem(); {
-	case h.Process.PID > 0 && isHere:
+	switch {
+	case h.Process.PID > 0 && h.isHere():
 		return h.Process.IsAlive()
 	case h.Process.PID == 0 && h.Session == "" && h.Program != "":
 		return true
@@ -165,4 +169,33 @@ func (rec *Record) addNoticed(by Noticed) {
 func (rec *Record) hasNoticed() bool {
 	return rec.Working != nil && rec.Working.At.After(rec.Started) ||
 		slices.ContainsFunc(rec.Noticed, func(n Noticed) bool { return n.At.After(rec.Started) })
+}
+
+// TakenBy returns the program that has a message, so that a runner gives it no turn; nil if none has. A runner waits only for a
+// process, which ends some time: a person leaves the mail of an agent to its runner, and so does a session of which no process
+// is known. What processes of the runner itself have, its turns have.
+func (h *History) TakenBy(k Key, runner int, now time.Time) *Noticed {
+	rec := h.Records[k]
+	if rec == nil {
+		return nil
+	}
+	all := slices.Concat(rec.Offered, rec.Noticed)
+	if rec.Working != nil && !rec.Working.Finished {
+		all = append(all, Noticed{rec.Working.holder(), rec.Working.At})
+	}
+	for _, n := range all {
+		if n.Process.PID > 0 && n.lives(later(n.At, h.signs[n.Holder]), now) && !(n.isHere() && n.Process.IsWithin(runner)) {
+			return &n
+		}
+	}
+	return nil
+}
+
+// Taken says in words that the holder has a message.
+func (n *Noticed) Taken() string {
+	text := fmt.Sprintf("process %d has it since %s", n.Process.PID, schema.NewTimestamp(n.At))
+	if !n.isHere() {
+		text = "another machine or container has it since " + string(schema.NewTimestamp(n.At))
+	}
+	return text + "; the message gets a turn when that ends"
 }

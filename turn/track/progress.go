@@ -1,6 +1,7 @@
 package track
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -198,6 +199,9 @@ func (t *tracker) progress(m *schema.Message, name schema.AgentName, files []mai
 	if isAnswered && p.Stage.IsPending() && !(rec.Running && state.running) {
 		p.answered(rec.Revived)
 	}
+	if taken := state.takenBy(rec, t.now); taken != nil && p.Stage.IsPending() && p.Stage != StageHeld && p.Stage != StageExpired {
+		p.Stage, p.Reason = StageHeld, taken.Taken()
+	}
 	if p.Stage == StageWaiting && (p.hasReplied || p.Recall != nil) {
 		p.Stage = StageNoticed // it was noticed by a means that recorded nothing, or on another machine
 	}
@@ -211,7 +215,7 @@ func (t *tracker) progress(m *schema.Message, name schema.AgentName, files []mai
 		p.Reason = held.Error()
 	case isHeld: // for the agent that asks, not for this recipient
 	case p.Stage == StageHeld:
-		p.Reason = rec.Held
+		p.Reason = cmp.Or(rec.Held, p.Reason)
 	case inbox.Err != nil:
 		p.Reason = inbox.Err.Error()
 		if _, isInvalid := errors.AsType[*validate.InvalidError](inbox.Err); isInvalid {
@@ -307,6 +311,14 @@ func (s *inboxState) record(m *schema.Message) *Record {
 	withWord := *rec
 	withWord.Working = workingBy(s.word, m)
 	return &withWord
+}
+
+// takenBy returns the program for which the runner at work lets a message wait, or nil.
+func (s *inboxState) takenBy(rec *Record, now time.Time) *Noticed {
+	if !s.running || s.runner == nil || rec.Running {
+		return nil
+	}
+	return s.history.TakenBy(rec.Key, s.runner.PID, now)
 }
 
 // stage returns the stage of a message in the inbox.

@@ -1,0 +1,153 @@
+package turn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/internal/process"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/conversation"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
+)
+
+// TestOneAnswer lets turns answer or ask back by a verb, and then end with a text, with nothing or with a failure.
+func TestOneAnswer(t *testing.T) {
+	t.Parallel()
+	failed := errors.New("the program ended")
+	for _, test := range []struct {
+		name string
+		// verb is the type of what the turn sends itself.
+		verb schema.Type
+		// first is how many turns send it; the others only end.
+		first int
+		text  string
+		err   error
+		turns int
+		// got are the types of what the sender gets, and stage what it sees then.
+		got   []schema.Type
+		stage track.Stage
+	}{
+		{"a text", "", 0, "by text", nil, 1, []schema.Type{schema.Notification}, track.StageAnswered},
+		{"a verb", schema.Notification, 1, "", nil, 1, []schema.Type{schema.Notification}, track.StageAnswered},
+		{"both", schema.Notification, 1, "I have answered.", nil, 1, []schema.Type{schema.Notification}, track.StageAnswered},
+		{"a verb, then a failure", schema.Notification, 1, "", failed, 1, []schema.Type{schema.Notification}, track.StageAnswered},
+		{"a question back", schema.Question, 1, "I have asked.", nil, 1, []schema.Type{schema.Question}, track.StageDone},
+		{"a question back, then failures", schema.Question, 1, "", failed, 3, []schema.Type{schema.Question, schema.Notification}, track.StageDead},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorkspace(t)
+			m := send(t, w, question("port"))[0]
+			turns := 0
+			_, err := runOnce(t, w, Config{Reply: true, NewDriver: plays(func(ctx context.Context, _ agent.Request) (agent.Result, error) {
+				if turns++; turns <= test.first {
+					reply := conversation.Reply(m, "codex")
+					reply.Type, reply.Body = test.verb, schema.TextValue("by verb")
+					if _, err := w.Send(ctx, reply, nil); err != nil {
+						t.Error(err)
+					}
+				}
+				return agent.Result{Text: test.text}, test.err
+			})})
+			var dead *DeadLettersError
+			if err != nil && !(errors.As(err, &dead) && test.stage == track.StageDead) {
+				t.Error(err)
+			}
+			var got []string
+			for _, e := range entries(t, w, "claude", mailbox.Inbox) {
+				got = append(got, string(e.Message.Type))
+			}
+			var want []string
+			for _, kind := range test.got {
+				want = append(want, string(kind))
+			}
+			wantTexts(t, "the sender got", got, want...)
+			if p := progress(t, w, m.ID); turns != test.turns || p.Stage != test.stage {
+				t.Errorf("after %d turns: %+v; want %d, and the stage %s", turns, p, test.turns, test.stage)
+			}
+		})
+	}
+}
+
+// TestAnsweredBeforeALostTurn checks that a message gets no further turn if its turn answered it and then died with the runner.
+func TestAnsweredBeforeALostTurn(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	m := send(t, w, question("port"))[0]
+	j, err := track.OpenJournal(w, "codex", time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	it := newItem(entries(t, w, "codex", mailbox.Inbox)[0].Name, m)
+	if err := errors.Join(j.Append(track.Started.Of(&it.Envelope), true), j.Close()); err != nil {
+		t.Fatal(err)
+	}
+	reply := conversation.Reply(m, "codex")
+	reply.Body = schema.TextValue("8080")
+	if _, err := w.Send(t.Context(), reply, nil); err != nil {
+		t.Fatal(err)
+	}
+	rec, err := runOnce(t, w, Config{Reply: true})
+	if want := "acknowledged"; err != nil || rec.kinds() != want {
+		t.Errorf("Run = %v with %s, want %s", err, rec.kinds(), want)
+	}
+	wantTexts(t, "the answers", subjects(t, w, "claude", mailbox.Inbox), "Re: port")
+}
+
+// TestTaken lets another program of the agent have a message: it waits until that program ends or returns it, and other
+// conversations go on. What a person or a program of the runner itself has, waits for nothing.
+func TestTaken(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	other := process.Read(os.Getppid()).Process
+	sent := send(t, w, question("taken"), question("free"), question("person"), question("own"))
+	offer := func(to track.Holder, subject string) {
+		t.Helper()
+		for _, e := range entries(t, w, "codex", mailbox.Inbox) {
+			if e.Message.Subject != subject {
+				continue
+			}
+			if given, err := track.Offer(t.Context(), w, "codex", to, []mailbox.Entry{e}, 1, false); err != nil || len(given) != 1 {
+				t.Fatalf("Offer = %v, %v", given, err)
+			}
+		}
+	}
+	offer(track.HolderOf(other), "taken")
+	offer(track.Person, "person")
+	offer(track.HolderOf(process.Read(os.Getpid()).Process), "own")
+	r, rec := newRunner(t, w, Config{lookAgain: 5 * time.Millisecond})
+	returned := false
+	rec.on = func(e Event) {
+		if e.Kind != EventAcknowledged {
+			return
+		}
+		switch left := len(subjects(t, w, "codex", mailbox.Inbox)); {
+		case left == 0:
+			r.Finish()
+		case left == 1 && !returned:
+			returned = true
+			if p := progress(t, w, sent[0].ID); p.Stage != track.StageHeld || !strings.Contains(p.Reason, fmt.Sprintf("process %d has it since", other.PID)) {
+				t.Errorf("the progress of what another program has is %+v", p)
+			}
+			if err := track.Return(w, "codex", track.Person, false, track.KeyOf(sent[0])); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := r.Run(ctx); err != nil || ctx.Err() != nil {
+		t.Errorf("Run = %v", err)
+	}
+	if got := rec.of(EventStarted); len(got) != 4 || got[3] != "taken" {
+		t.Errorf("turns on %q, want the taken message last", got)
+	}
+	wantTexts(t, "held", rec.of(EventHeld), "taken")
+}
