@@ -4,6 +4,10 @@
 //
 // The commands, the MCP server, the web pages and the other fronts parse and print; what happens to a message is decided
 // here. Only this package calls mailbox.Workspace.Send and Acknowledge.
+//
+// Four examples show the way in: an agent that answers each message once, even if it is killed (Open, Next, Request.Answer);
+// a CI job that asks for a review and waits for it (Send with a key, track.Await); what an agent owes and is owed
+// (track.OwedBy); and a watcher that takes nothing (package watch). Explain gives the code and the hint of an error.
 package client
 
 import (
