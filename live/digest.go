@@ -32,13 +32,11 @@ const (
 type item struct {
 	// Message is valid if Err is nil. Otherwise it is what could be read, or nil.
 	Message *schema.Message
-	// File is the name of the message's file.
-	File string
-	Err  error
+	// File is the name of the message's file, and Path its path.
+	File, Path string
+	Err        error
 	// Arrived is when the file was written.
 	Arrived time.Time
-	// Elsewhere reports whether a hook showed the message to another session of the agent.
-	Elsewhere bool
 	// Signature is the result of checking the signature; empty if nobody checks it.
 	Signature signing.Verdict
 }
@@ -54,6 +52,8 @@ type digestOptions struct {
 	// Budget is the most that the text may cost, from minBudget to maxBudget tokens. Zero means
 	// defaultBudget.
 	Budget int
+	// Seen is how many messages in the inbox earlier sessions of the agent have noticed.
+	Seen int
 	// Backlog is how many messages wait in all if the mail is only the first of them.
 	Backlog int
 	Now     time.Time
@@ -74,7 +74,13 @@ func compose(mail []item, o digestOptions) (text string, named int) {
 	if d.Greeting {
 		d.add(d.greeting(), 0)
 	}
+	seen := ""
+	if d.Seen > 0 {
+		seen = strconv.Itoa(d.Seen) + " that you have seen: oacp inbox\n"
+	}
+	d.left -= cost(seen)
 	named = d.nameMail()
+	d.text.WriteString(seen)
 	d.nameOwed()
 	for _, m := range mail[:named] {
 		if m.isMessage() && !d.addBody(m.Message) {
@@ -207,9 +213,6 @@ func (d *digest) line(m *schema.Message, marks string, most int) string {
 // marks returns what is unusual about a message, in parentheses.
 func (d *digest) marks(m *item) string {
 	var marks []string
-	if m.Elsewhere {
-		marks = append(marks, "also shown to another session")
-	}
 	if m.isMessage() && m.Message.ExpiredAt(d.Now) {
 		marks = append(marks, "expired")
 	}

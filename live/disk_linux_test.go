@@ -47,7 +47,9 @@ func TestFullDisk(t *testing.T) {
 				}
 			}
 		}
-		h.wantNoticed("s")
+		if noticed := h.noticed("s"); slices.Contains(noticed, "m002") {
+			t.Errorf("session s noticed %q, and was not shown m002", noticed)
+		}
 		if err := os.Remove(filler); err != nil {
 			t.Fatal(err)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 // begin begins a session that works, and to which m001 was shown.
@@ -216,14 +217,18 @@ func TestRestored(t *testing.T) {
 	for _, event := range []string{PostToolUse, Stop} {
 		h := newHooks(t, Claude)
 		h.begin()
-		h.leave("m001")
-		h.wantNamed(h.on("s", event))
-		h.arrive(h.ask("m001"))
-		h.wantNamed(h.on("s", event), "m001")
-		h.leave("m001")
-		h.on("s", event) // a PostToolUse does not prove what a PostToolUse showed
-		h.arrive(h.ask("m001"))
-		h.wantNamed(h.on("s", event), "m001")
+		id := string(h.ask("m001").ID)
+		for range 2 {
+			e, err := h.Workspace.Pending(t.Context(), id, h.Agent)
+			if err == nil {
+				err = h.Workspace.Acknowledge(e)
+			}
+			h.wantNamed(h.on("s", event)) // a PostToolUse does not prove what a PostToolUse showed
+			if _, restoreErr := track.Restore(t.Context(), h.Workspace, id, h.Agent); err != nil || restoreErr != nil {
+				t.Fatal(err, restoreErr)
+			}
+			h.wantNamed(h.on("s", event), "m001")
+		}
 		h.on("s", Stop)
 		h.wantNoticed("s", "m001")
 	}
@@ -277,6 +282,9 @@ func (h *hooks) fill(messages int) {
 func TestBesideARunner(t *testing.T) {
 	t.Parallel()
 	h := newHooks(t, Claude)
+	for _, session := range []string{"s", "late"} {
+		h.programs[session] = startProgram(t)
+	}
 	h.begin()
 	h.arrive(h.ask("m002"))
 	ctx, stop := context.WithCancel(t.Context())
@@ -307,8 +315,11 @@ func TestBesideARunner(t *testing.T) {
 	h.arrive(h.ask("m003"))
 	h.wantNamed(h.on("late", PostToolUse), "m003")
 	h.wantNamed(h.on("late", UserPromptSubmit))
-	h.on("s", SessionEnd)
-	h.wantNamed(h.on("late", UserPromptSubmit), "m001", "m002")
+	kill(h.programs["s"])
+	text = h.on("late", UserPromptSubmit)
+	if h.wantNamed(text, "m002"); !strings.Contains(text, "\n1 that you have seen: oacp inbox\n") {
+		t.Errorf("the prompt does not tell of m001, which another session has noticed:\n%s", text)
+	}
 }
 
 // TestRegistersFirst checks that a Runner sees a session that begins before the session looks for one, and before

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -15,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/process"
 	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/internal/testing/memoryfolder"
@@ -44,6 +46,8 @@ type hooks struct {
 	*Hook
 	// now is the time of the hooks, and that at which files arrive.
 	now time.Time
+	// programs are the processes that sessions are in. The others are in this one.
+	programs map[string]*exec.Cmd
 }
 
 // newHooks makes a workspace with claude and codex.
@@ -56,7 +60,7 @@ func newHooks(t testing.TB, program Program) *hooks {
 func hooksIn(t testing.TB, dir string, program Program) *hooks {
 	t.Helper()
 	w := mailboxtest.Open(t, dir)
-	h := &hooks{TB: t, now: now}
+	h := &hooks{TB: t, now: now, programs: make(map[string]*exec.Cmd)}
 	h.Hook = &Hook{
 		Workspace: w, Agent: schema.AgentName(program), Program: program,
 		Getenv: func(string) string { return strconv.Itoa(os.Getpid()) },
@@ -73,7 +77,11 @@ func hooksIn(t testing.TB, dir string, program Program) *hooks {
 func (h *hooks) handle(e Event) (a Answer, err error) {
 	ctx, cancel := context.WithTimeout(h.Context(), WakeLimit)
 	defer cancel()
-	err = h.Handle(ctx, e, func(answer Answer) error {
+	hook := *h.Hook
+	if program := h.programs[e.Session]; program != nil {
+		hook.caller = func() process.Info { return process.Read(program.Process.Pid) }
+	}
+	err = hook.Handle(ctx, e, func(answer Answer) error {
 		a = answer
 		return nil
 	})

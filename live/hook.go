@@ -169,13 +169,17 @@ func (h *Hook) answer(ctx context.Context, dir *durable.Dir, e Event, print func
 	}
 	a := Answer{Follow: err == nil && begins && (h.Program == Codex || h.Follow), later: later}
 	err = errors.Join(err, a.write(h, e, text))
-	err = errors.Join(err, print(a))
+	printErr := print(a)
+	err = errors.Join(err, printErr)
 	switch {
 	case written == nil:
 	case err == nil:
 		err = written.Publish()
 	default:
 		err = errors.Join(err, written.Discard())
+	}
+	if text == "" || printErr != nil {
+		err = errors.Join(err, track.Return(h.Workspace, h.Agent, s.holder(), true, s.offered...))
 	}
 	return errors.Join(noteErr, err)
 }
@@ -201,8 +205,11 @@ func (h *Hook) session(dir *durable.Dir, e Event) (s Session, begins bool, err e
 	if begins = e.Name == SessionStart || !s.Greeted; begins {
 		s.Began = h.now()
 	}
-	if begins || s.Process.PID == 0 {
+	if before := s.holder(); begins || s.Process.PID == 0 {
 		h.attach(&s, e)
+		if continues := e.Source == "resume" && s.Process.PID == 0; begins && (continues || s.holder() != before) {
+			s.loseUnnoticed()
+		}
 	}
 	return s, begins, nil
 }

@@ -27,8 +27,10 @@ const (
 	// into that: the shortest line costs eight tokens.
 	backlogBudget = 300
 	maxBacklog    = backlogBudget / 8
-	// noticeLimit is how long mail that a session was shown is reserved for it before it has noticed the mail.
-	noticeLimit = 2 * time.Minute
+	// headStart is how long new mail waits for an idle session before it wakes one that works.
+	headStart = 15 * time.Second
+	// heldAgain is how long the hook of an idle session waits before it looks whether the holder of mail is alive.
+	heldAgain   = time.Minute
 	defaultPace = time.Minute
 )
 
@@ -59,56 +61,105 @@ func (h *Hook) news(ctx context.Context, dir *durable.Dir, s *Session, e Event, 
 	if err != nil {
 		return "", later, err
 	}
-	others, err := h.yield(s, names)
-	if err != nil {
-		return "", later, err
-	}
-	fresh, err := h.read(ctx, names, others)
-	if e.Name == FileChanged {
-		fresh = others.reserve(fresh, h.now())
-	}
+	asked := e.isAsked() || begins
+	mail, err := h.read(ctx, s, names)
 	switch {
 	case err != nil:
 		return "", later, err
-	case len(fresh) > 0 && !e.shows(fresh, h.now()):
-		return s.show(nil, o, e.Name), others.until, nil // a later event shows it
-	}
-	asked := e.isAsked() || begins
-	if !asked && len(fresh) > 0 {
-		if o.Budget, later = s.allowance(e, fresh, o, cmp.Or(h.Pace, defaultPace)); o.Budget == 0 {
-			return s.show(nil, o, e.Name), later, nil
+	case asked:
+		o.Seen = s.skip(mail.seen)
+	case s.Process.PID == 0:
+		if mail.fresh, err = h.yield(s, mail.fresh); err != nil {
+			return "", later, err
 		}
 	}
-	var old []item
+	if e.Name == FileChanged {
+		if mail.fresh, later, err = h.reserve(s, mail.fresh); err != nil {
+			return "", later, err
+		}
+		if mail.waits {
+			later = earliest(later, h.now().Add(heldAgain))
+		}
+	}
+	if len(mail.fresh) > 0 && !e.shows(mail.fresh, h.now()) { // a later event shows it
+		text, err = h.show(ctx, s, nil, o, e.Name)
+		return text, later, err
+	}
+	if !asked && len(mail.fresh) > 0 {
+		var until time.Time
+		if o.Budget, until = s.allowance(e, mail.fresh, o, cmp.Or(h.Pace, defaultPace)); o.Budget == 0 {
+			text, err = h.show(ctx, s, nil, o, e.Name)
+			return text, until, err
+		}
+	}
+	var old found
 	if e.Name == UserPromptSubmit && asked {
 		first := make(map[string]bool)
 		for _, name := range s.Backlog[:min(len(s.Backlog), maxBacklog)] {
 			first[name] = true
 		}
-		if old, err = h.read(ctx, first, others); err != nil {
+		if old, err = h.read(ctx, s, first); err != nil {
 			return "", later, err
 		}
+		o.Seen += s.skip(old.seen)
 	}
 	if o.Greeting = begins; begins {
-		o.Project, o.Owed = project.Name(h.Workspace), h.owed(ctx, fresh, others)
+		o.Project, o.Owed = project.Name(h.Workspace), h.owed(ctx, mail)
 	}
-	if len(old) > 0 {
+	if len(old.fresh) > 0 {
 		o.Budget = defaultBudget - backlogBudget
 	}
-	backlog := len(s.Backlog)
-	text = s.show(fresh, o, e.Name)
-	if len(old) > 0 {
-		text += s.show(old, digestOptions{Now: o.Now, Budget: backlogBudget, Backlog: backlog}, e.Name)
+	if text, err = h.show(ctx, s, mail.fresh, o, e.Name); err != nil {
+		return "", later, err
+	}
+	if len(old.fresh) > 0 {
+		rest, err := h.show(ctx, s, old.fresh, digestOptions{Now: o.Now, Budget: backlogBudget, Backlog: len(s.Backlog)}, e.Name)
+		if err != nil {
+			return "", later, err
+		}
+		text += rest
 	}
 	if !asked {
 		s.Spent += Tokens(text)
 	}
-	return text, others.until, nil
+	return text, later, nil
+}
+
+// offer writes a digest and records that the session is offered the mail that it names, before it is. It leaves out mail
+// that somebody else of the agent has got meanwhile, and returns the rest, with how many of it the digest names.
+func (h *Hook) offer(ctx context.Context, s *Session, mail []item, o digestOptions) (text string, left []item, named int, err error) {
+	given := make(map[string]bool)
+	for {
+		text, named = compose(mail, o)
+		var missing []mailbox.Entry
+		for _, m := range mail[:named] {
+			if m.isMessage() && !given[m.File] {
+				missing = append(missing, mailbox.Entry{Name: m.File, Path: m.Path, Message: m.Message})
+			}
+		}
+		if len(missing) == 0 {
+			return text, mail, named, nil
+		}
+		got, err := track.Offer(ctx, h.Workspace, h.Agent, s.holder(), missing, 0, false)
+		if err != nil {
+			return "", nil, 0, err
+		}
+		for _, g := range got {
+			given[g.Name] = true
+			s.offered = append(s.offered, track.KeyOf(g.Message))
+		}
+		mail = slices.DeleteFunc(mail, func(m item) bool {
+			return !given[m.File] && slices.ContainsFunc(missing, func(e mailbox.Entry) bool { return e.Name == m.File })
+		})
+	}
 }
 
 // show writes a digest for an event, and notes in the session which mail it names and which is left over.
-func (s *Session) show(mail []item, o digestOptions, event string) string {
-	text, named := compose(mail, o)
+func (h *Hook) show(ctx context.Context, s *Session, mail []item, o digestOptions, event string) (text string, err error) {
+	text, mail, named, err := h.offer(ctx, s, mail, o)
+	if err != nil {
+		return "", err
+	}
 	shown := make(map[string]bool)
 	for _, m := range mail[:named] {
 		one := Shown{File: m.File, At: o.Now, Prompted: event == UserPromptSubmit && s.Program == Claude}
@@ -128,7 +179,7 @@ func (s *Session) show(mail []item, o digestOptions, event string) string {
 			s.Backlog = append(s.Backlog, m.File)
 		}
 	}
-	return text
+	return text, nil
 }
 
 // shows reports whether a hook shows the mail at an event. An event that causes a turn needs mail that is worth one.
@@ -165,34 +216,63 @@ func (h *Hook) look(s *Session) (fresh map[string]bool, err error) {
 	return fresh, nil
 }
 
+// found is mail in the inbox, as a session finds it.
+type found struct {
+	// fresh is what nobody of the agent has. Seen are the files of messages that somebody noticed who has ended.
+	fresh []item
+	seen  []string
+	// held are the requests that another holder has. Waits reports whether one of them may never notice its mail.
+	held  map[schema.ID]bool
+	waits bool
+}
+
 // read reads files in the inbox, in its order. It skips files that may be incomplete.
-func (h *Hook) read(ctx context.Context, names map[string]bool, o others) (mail []item, err error) {
+func (h *Hook) read(ctx context.Context, s *Session, names map[string]bool) (f found, err error) {
 	if len(names) == 0 {
-		return nil, nil
+		return f, nil
 	}
 	entries, err := h.Workspace.ListNamed(ctx, h.Agent, mailbox.Inbox, func(name string) bool { return names[name] }, func(*mailbox.Entry) bool { return true })
-	signatures := trust.NewChecker(h.Workspace)
+	signatures, news := trust.NewChecker(h.Workspace), track.NewsOf(h.Workspace, h.Agent)
+	f.held = make(map[schema.ID]bool)
 	for _, e := range mailbox.InOrder(entries) {
 		if e.Err != nil && h.now().Sub(e.Modified).Abs() < settled {
 			continue
 		}
-		_, elsewhere := o.shown[e.Name]
-		mail = append(mail, item{Message: e.Message, File: e.Name, Err: e.Err, Arrived: e.Modified, Elsewhere: elsewhere, Signature: signatures.Check(e).Verdict})
+		standing := track.Fresh
+		if e.Err == nil && e.Message != nil {
+			standing = news.Standing(e.Message, s.holder())
+		}
+		switch standing {
+		case track.Seen:
+			f.seen = append(f.seen, e.Name)
+		case track.Offered, track.Taken:
+			f.held[e.Message.ID], f.waits = true, f.waits || standing == track.Offered
+		case track.Fresh:
+			f.fresh = append(f.fresh, item{
+				Message: e.Message, File: e.Name, Path: e.Path, Err: e.Err, Arrived: e.Modified, Signature: signatures.Check(e).Verdict,
+			})
+		}
 	}
-	return mail, err
+	return f, err
 }
 
-// owed returns the requests that wait for the agent's answer, except those among the mail and those that
-// another session was shown. It ignores errors, and limits the time of the search: the digest is useful
-// without them.
-func (h *Hook) owed(ctx context.Context, mail []item, o others) []track.OpenRequest {
-	known := make(map[schema.ID]bool, len(mail)+len(o.shown))
-	for _, id := range o.shown {
-		known[id] = true
+// skip remembers files that the session does not show, because the agent has seen them. It returns how many they are.
+func (s *Session) skip(files []string) int {
+	for _, name := range files {
+		s.Shown = append(s.Shown, Shown{File: name})
 	}
-	for i := range mail {
-		if mail[i].isMessage() {
-			known[mail[i].Message.ID] = true
+	s.Backlog = slices.DeleteFunc(s.Backlog, func(name string) bool { return slices.Contains(files, name) })
+	return len(files)
+}
+
+// owed returns the requests that wait for the agent's answer, except those among the mail and those that another holder
+// has. It ignores errors, and limits the time of the search: the digest is useful without them.
+func (h *Hook) owed(ctx context.Context, mail found) []track.OpenRequest {
+	known := make(map[schema.ID]bool, len(mail.fresh)+len(mail.held))
+	maps.Copy(known, mail.held)
+	for _, m := range mail.fresh {
+		if m.isMessage() {
+			known[m.Message.ID] = true
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, owedLimit)
@@ -201,63 +281,54 @@ func (h *Hook) owed(ctx context.Context, mail []item, o others) []track.OpenRequ
 	return slices.DeleteFunc(owed.Mine, func(r track.OpenRequest) bool { return known[r.ID] })
 }
 
-// others is what is known of the other living sessions of an agent.
-type others struct {
-	// shown are the files that they were shown, with the ids of the messages.
-	shown map[string]schema.ID
-	// idle reports whether one of them is idle and gets new mail first: a person used it later than this session, or
-	// this one is not idle.
-	idle bool
-	// until is when the first file that is reserved for them is free for this session. It is zero if there is none.
-	until time.Time
+// yield returns the mail for a session whose terminal is not known: of several that cannot be told apart, new mail goes to
+// the one that was prompted last.
+func (h *Hook) yield(s *Session, mail []item) ([]item, error) {
+	isAfter := func(other Session) bool { return other.Process.PID == 0 && other.Used.After(s.Used) }
+	if others, err := h.others(s, mail); err != nil || slices.ContainsFunc(others, isAfter) {
+		return nil, err
+	}
+	return mail, nil
 }
 
-// yield drops the files that another living session of the agent was shown from fresh and from the backlog. It keeps
-// those that the other session has not noticed within noticeLimit.
-func (h *Hook) yield(s *Session, fresh map[string]bool) (o others, err error) {
-	if len(fresh)+len(s.Backlog) == 0 {
-		return o, nil
+// reserve returns the mail that may wake this session now, and when it may wake it for the rest. New mail is first for an
+// idle session, and of several for the one that a person used last.
+func (h *Hook) reserve(s *Session, mail []item) (due []item, later time.Time, err error) {
+	precedes := func(other Session) bool {
+		isIdle := !other.Working && (other.Program == Claude || other.Attended())
+		return isIdle && (s.Working || cmp.Or(other.Used.Compare(s.Used), strings.Compare(s.ID, other.ID)) > 0)
+	}
+	if others, err := h.others(s, mail); err != nil || !slices.ContainsFunc(others, precedes) {
+		return mail, later, err
+	}
+	for _, m := range mail {
+		if free := m.Arrived.Add(headStart); free.After(h.now()) {
+			later = earliest(later, free)
+		} else {
+			due = append(due, m)
+		}
+	}
+	return due, later, nil
+}
+
+// others returns the other living sessions of the agent, if there is mail for them. Codex does not say that a session ends
+// if its user begins another one in its terminal.
+func (h *Hook) others(s *Session, mail []item) ([]Session, error) {
+	if len(mail) == 0 {
+		return nil, nil
 	}
 	sessions, err := Sessions(h.Workspace, h.Agent)
-	o.shown = make(map[string]schema.ID)
-	taken := make(map[string]bool)
-	for _, other := range sessions {
-		if other.ID == s.ID || s.Program == Codex && other.Process == s.Process { // codex does not say that a session has ended
-			continue
-		}
-		isIdle := !other.Working && (other.Program == Claude || other.Attended())
-		isFirst := s.Working || cmp.Or(other.Used.Compare(s.Used), strings.Compare(s.ID, other.ID)) > 0
-		o.idle = o.idle || isIdle && isFirst
-		for _, t := range other.Shown {
-			o.shown[t.File] = t.Key.ID
-			waits := !t.Noticed() && h.now().Sub(t.At).Abs() < noticeLimit
-			if waits && fresh[t.File] {
-				o.waitUntil(t.At.Add(noticeLimit))
-			}
-			taken[t.File] = taken[t.File] || waits || t.Noticed()
-		}
-	}
-	maps.DeleteFunc(fresh, func(name string, _ bool) bool { return taken[name] })
-	s.Backlog = slices.DeleteFunc(s.Backlog, func(name string) bool { return taken[name] })
-	return o, err
+	return slices.DeleteFunc(sessions, func(other Session) bool {
+		return other.ID == s.ID || s.Program == Codex && s.Process.PID > 0 && other.Process == s.Process
+	}), err
 }
 
-func (o *others) waitUntil(at time.Time) {
-	if o.until.IsZero() || at.Before(o.until) {
-		o.until = at
+// earliest returns the earlier of two times. A zero time is none.
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
 	}
-}
-
-// reserve returns the mail that may wake this session. If another session is idle and gets new mail first, that is only
-// mail older than noticeLimit.
-func (o *others) reserve(mail []item, now time.Time) []item {
-	return slices.DeleteFunc(mail, func(m item) bool {
-		isReserved := o.idle && now.Sub(m.Arrived).Abs() < noticeLimit
-		if isReserved {
-			o.waitUntil(m.Arrived.Add(noticeLimit))
-		}
-		return isReserved
-	})
+	return a
 }
 
 // allowance returns how many tokens a digest that no person asked for may cost. It returns 0, and until when the mail has

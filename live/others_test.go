@@ -9,10 +9,11 @@ import (
 	"time"
 )
 
-// beginTwo begins two idle sessions.
+// beginTwo begins two idle sessions, each in its own process.
 func (h *hooks) beginTwo() {
 	h.Helper()
 	for _, s := range []string{"one", "two"} {
+		h.programs[s] = startProgram(h)
 		h.on(s, SessionStart)
 	}
 }
@@ -23,58 +24,66 @@ func TestOneOfTwoSessions(t *testing.T) {
 		name string
 		// events are those of the first session after it was shown the message.
 		events string
-		later  time.Duration
-		// event is that of the second session, and shows whether it names the message.
+		// event is that of the second session.
 		event string
-		shows bool
+		// killed reports whether the first session dies before, and shows whether the second one then names the message.
+		killed, shows bool
+		// seen reports whether the second one is told that an earlier session has noticed it.
+		seen bool
 	}{
-		{"a wake", "", 0, Stop, false},
-		{"a tool call", "", 0, PostToolUse, false},
-		{"a prompt", "", 0, UserPromptSubmit, false},
-		{"a start", "", 0, SessionStart, false},
-		{"before the limit", "", noticeLimit - time.Second, Stop, false},
-		{"after the limit", "", noticeLimit, Stop, true},
-		{"the clock was set back", "", -time.Hour, Stop, true},
-		{"noticed", "UserPromptSubmit Stop", noticeLimit, Stop, false},
-		{"noticed long ago", "UserPromptSubmit Stop", time.Hour, UserPromptSubmit, false},
-		{"not yet noticed", "UserPromptSubmit", noticeLimit, Stop, true},
-		{"ended", "SessionEnd", 0, Stop, true},
+		{"a wake", "", Stop, false, false, false},
+		{"a tool call", "", PostToolUse, false, false, false},
+		{"a prompt", "", UserPromptSubmit, false, false, false},
+		{"a start", "", SessionStart, false, false, false},
+		{"noticed", "UserPromptSubmit Stop", Stop, false, false, false},
+		{"killed", "UserPromptSubmit", Stop, true, true, false},
+		{"killed, a tool call", "", PostToolUse, true, true, false},
+		{"noticed and killed", "UserPromptSubmit Stop", SessionStart, true, false, true},
+		{"noticed and killed, a prompt", "UserPromptSubmit Stop", UserPromptSubmit, true, false, true},
+		{"noticed and killed, a tool call", "UserPromptSubmit Stop", PostToolUse, true, false, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := newHooks(t, Claude)
 				h.beginTwo()
-				h.arrive(h.ask("m001"))
-				h.wantNamed(h.on("one", FileChanged), "m001")
+				h.arrive(h.tell("m001"), h.ask("m002"))
+				h.wantNamed(h.on("one", FileChanged), "m001", "m002")
 				for _, event := range strings.Fields(test.events) {
 					h.wantNamed(h.on("one", event))
 				}
-				h.now = h.now.Add(test.later)
-				text := h.on("two", test.event)
-				if got := slices.Equal(named(text), []string{"m001"}); got != test.shows || !test.shows && strings.Contains(text, "owe") {
-					t.Errorf("it shows the message: %t, want %t:\n%s", got, test.shows, text)
+				if test.killed {
+					kill(h.programs["one"])
 				}
-				if got := strings.Contains(text, "shown to another session"); got != (test.shows && test.name != "ended") {
-					t.Errorf("it is marked: %t:\n%s", got, text)
+				text := h.on("two", test.event)
+				if got := slices.Equal(named(text), []string{"m001", "m002"}); got != test.shows {
+					t.Errorf("it shows the messages: %t, want %t:\n%s", got, test.shows, text)
+				}
+				if got := strings.Contains(text, "owe"); got != (test.seen && test.event == SessionStart) {
+					t.Errorf("it names what the agent owes: %t:\n%s", got, text)
+				}
+				if got := strings.Contains(text, "\n2 that you have seen: oacp inbox\n") || strings.HasPrefix(text, "2 that"); got != test.seen {
+					t.Errorf("it tells what was seen: %t, want %t:\n%s", got, test.seen, text)
+				}
+				if again := h.on("two", UserPromptSubmit); test.seen && again != "" {
+					t.Errorf("it tells so again:\n%s", again)
 				}
 			})
 		})
 	}
 }
 
-// TestWaitsForOther checks that the hook of an idle session waits until the other one has had its time, that only one hook
-// waits, and that it ends if there is nothing to wait for.
+// TestWaitsForOther checks that the hook of an idle session waits while another session that was offered mail may die, that
+// only one hook waits, and that it ends if there is nothing to wait for.
 func TestWaitsForOther(t *testing.T) {
 	for name, test := range map[string]struct {
 		meanwhile func(h *hooks)
 		want      []string
 		after     time.Duration
 	}{
-		"nothing":      {func(*hooks) {}, []string{"m001"}, noticeLimit},
-		"noticed":      {func(h *hooks) { h.on("one", UserPromptSubmit); h.on("one", Stop) }, nil, noticeLimit},
-		"acknowledged": {func(h *hooks) { h.leave("m001") }, nil, noticeLimit},
-		"ended":        {func(h *hooks) { h.on("two", SessionEnd) }, nil, noticeLimit},
-		"a prompt":     {func(h *hooks) { h.on("one", SessionEnd); h.wantNamed(h.on("two", UserPromptSubmit), "m001") }, nil, noticeLimit},
+		"killed":       {func(h *hooks) { kill(h.programs["one"]) }, []string{"m001"}, heldAgain},
+		"noticed":      {func(h *hooks) { h.on("one", UserPromptSubmit); h.on("one", Stop) }, nil, heldAgain},
+		"acknowledged": {func(h *hooks) { h.leave("m001") }, nil, heldAgain},
+		"ended":        {func(h *hooks) { h.on("two", SessionEnd) }, nil, heldAgain},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -54,3 +54,41 @@ func TestSharedProcess(t *testing.T) {
 		t.Error("a process lives that began at another time")
 	}
 }
+
+// TestUnknownTerminals runs two sessions of codex in one process and one folder, whose terminals cannot be told apart: each
+// keeps what it was offered, and new mail goes to the one that was prompted last.
+func TestUnknownTerminals(t *testing.T) {
+	seat := newSeat(t)
+	dir := t.TempDir()
+	seat.codex(dir)
+	seat.codex(dir)
+	h := hooksIn(t, seat.w.Dir(), Codex)
+	h.caller = func() process.Info {
+		return process.Info{Process: process.Read(seat.process.Process.Pid).Process, Arguments: "codex\x00app-server"}
+	}
+	on := func(session, event string) string {
+		t.Helper()
+		h.now = h.now.Add(time.Second)
+		a, err := h.handle(Event{Name: event, Session: session, Dir: dir})
+		if err != nil {
+			t.Error(err)
+		}
+		return shown(t, event, a)
+	}
+	h.arrive(h.ask("m001"))
+	h.wantNamed(on("one", SessionStart), "m001")
+	on("one", UserPromptSubmit)
+	if s := h.state("one"); s.Process.PID != 0 {
+		t.Fatalf("the terminal is %d, want none of the two", s.Process.PID)
+	}
+	h.wantNamed(on("two", SessionStart))
+	h.wantNamed(on("two", UserPromptSubmit))
+	h.arrive(h.ask("m002"))
+	h.wantNamed(on("one", PostToolUse))
+	h.wantNamed(on("two", PostToolUse), "m002")
+	h.wantNamed(on("one", UserPromptSubmit))
+	h.arrive(h.ask("m003"))
+	h.wantNamed(on("two", PostToolUse))
+	h.wantNamed(on("one", PostToolUse), "m003")
+	h.wantNamed(on("two", UserPromptSubmit))
+}

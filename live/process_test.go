@@ -215,7 +215,7 @@ func TestHooksAtOnce(t *testing.T) {
 }
 
 // startProgram starts a process that a session can be in. It runs until it is killed.
-func startProgram(t *testing.T) *exec.Cmd {
+func startProgram(t testing.TB) *exec.Cmd {
 	t.Helper()
 	program := exec.Command(os.Args[0])
 	program.Env = append(os.Environ(), childRole+"="+waits)
@@ -273,6 +273,9 @@ func TestCleared(t *testing.T) {
 		h.runIn(startProgram(t))
 		h.arrive(h.ask("m001"))
 		h.on("old", SessionStart)
+		if source == "startup" {
+			h.programs["new"] = startProgram(t)
+		}
 		a, err := h.handle(Event{Name: SessionStart, Session: "new", Source: source})
 		if text := shown(t, SessionStart, a); err != nil || strings.Contains(text, "m001") != (source == "clear") {
 			t.Errorf("%s says (%v):\n%s", source, err, text)

@@ -48,7 +48,7 @@ func (h *Hook) remind(ctx context.Context, dir *durable.Dir, s *Session, e Event
 	s.Requests = make(map[schema.ID]time.Time)
 	for _, r := range owed.Mine {
 		at, shown := before[r.ID]
-		works := r.Working != nil && !r.Working.Finished && !r.Working.At.Before(at.Truncate(time.Second))
+		works := r.Working != nil && !r.Working.Finished
 		switch {
 		case !shown:
 		case works, slices.ContainsFunc(r.Replies, func(reply track.Reply) bool { return asked[reply.ID] }):

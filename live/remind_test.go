@@ -147,19 +147,3 @@ func TestReminds(t *testing.T) {
 		}
 	}
 }
-
-// TestRemindsOfOldWork checks that what the agent said about its work before the session began does not count.
-func TestRemindsOfOldWork(t *testing.T) {
-	t.Parallel()
-	w := mailboxtest.New(t, "bob", "claude", "codex")
-	r := &reminding{hooks: hooksIn(t, w.Dir(), Claude), stop: Event{Name: Stop, Session: "s"}}
-	m := mailboxtest.Draft("claude")
-	m.From = "bob"
-	r.request = mailboxtest.Send(t, r.Workspace, m).Message
-	r.works()
-	r.now = time.Now().Add(time.Minute)
-	r.on("s", SessionStart)
-	if got, want := r.stops(), []string{r.request.ID.Short()}; !slices.Equal(got, want) {
-		t.Errorf("the Stop names %q, want %q", got, want)
-	}
-}

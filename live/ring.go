@@ -183,13 +183,13 @@ func (f *follower) unshown(ctx context.Context) (files []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	others, err := f.hook.yield(&s, names)
+	mail, err := f.hook.read(ctx, &s, names)
 	if err != nil {
 		return nil, err
 	}
-	mail, err := f.hook.read(ctx, names, others)
+	due, _, err := f.hook.reserve(&s, mail.fresh)
 	now := f.hook.now()
-	for _, m := range others.reserve(mail, now) {
+	for _, m := range due {
 		if m.isMessage() && wakes(m.Message, now) {
 			files = append(files, m.File)
 		}

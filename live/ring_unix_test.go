@@ -276,7 +276,7 @@ func TestDue(t *testing.T) {
 	}
 }
 
-// TestYields checks that a session is rung if one that was used later, and is idle, has not noticed the mail in time.
+// TestYields checks that a session is rung if one that was used later, and is idle, does not take the mail in time.
 func TestYields(t *testing.T) {
 	s := newSeat(t)
 	s.begin()
@@ -286,7 +286,7 @@ func TestYields(t *testing.T) {
 	for _, step := range []struct {
 		ahead time.Duration
 		want  int
-	}{{0, 0}, {noticeLimit - 2*time.Second, 0}, {noticeLimit + time.Second, 1}} {
+	}{{0, 0}, {headStart - 2*time.Second, 0}, {headStart + time.Second, 1}} {
 		s.ahead = step.ahead
 		if files, _, err := f.due(t.Context()); len(files) != step.want || err != nil {
 			t.Errorf("after %v it rings for %d files, %v; want %d", step.ahead, len(files), err, step.want)

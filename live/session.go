@@ -54,6 +54,9 @@ type Session struct {
 	Woken bool `json:"woken,omitempty"`
 	// Shown are the files in the inbox that were shown to the session, the oldest first.
 	Shown []Shown `json:"shown,omitempty"`
+
+	// offered are the messages that the ledger says this event shows.
+	offered []track.Key
 }
 
 const (

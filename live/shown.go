@@ -78,3 +78,9 @@ func (p proof) after(event string, working bool) proof {
 func (s *Session) takeBack() {
 	s.Shown = slices.DeleteFunc(s.Shown, func(t Shown) bool { return t.Prompted })
 }
+
+// loseUnnoticed forgets the mail that the model is not known to have. If another process continues the session, the program
+// may have died with it.
+func (s *Session) loseUnnoticed() {
+	s.Shown = slices.DeleteFunc(s.Shown, func(t Shown) bool { return t.Proof != none })
+}

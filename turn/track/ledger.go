@@ -60,7 +60,7 @@ type Given struct {
 }
 
 // Offer durably records that a holder gets some of the pending messages, before it does: those that are still in the inbox
-// and are new to the agent or, if again is set, all that are still there; at most so many, unless most is 0. Until the holder
+// and that nobody else has or, if again is set, all that are still there; at most so many, unless most is 0. Until the holder
 // ends or returns them, no other one gets them, and their sender cannot take them back. What the holder then has noticed is
 // recorded with NoteNoticed.
 func Offer(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, to Holder, pending []mailbox.Entry, most int, again bool) (given []Given, err error) {
@@ -71,8 +71,8 @@ func Offer(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, to
 			if most > 0 && len(given) == most {
 				break
 			}
-			isNew := news.Has(e.Message)
-			if _, err := os.Lstat(e.Path); err != nil || !again && !isNew {
+			standing := news.Standing(e.Message, to)
+			if _, err := os.Lstat(e.Path); err != nil || !again && standing > Seen {
 				continue
 			}
 			one := Given{Entry: e}
@@ -134,16 +134,34 @@ func (rec *Record) mayBeSeen() bool {
 	return rec.MaySeen || len(rec.Offered)+len(rec.Noticed) > 0 || rec.Working != nil || rec.Attempts > 0
 }
 
+// replaces reports whether both are sessions, and n is the same one or was before it in its process. What a session itself was
+// shown, it knows.
+func (h Holder) replaces(n Holder) bool {
+	isUnknown := h.Process.PID == 0 || n.Process.PID == 0
+	return h.Session != "" && n.Session != "" && h.System == n.System &&
+		(isUnknown && h.Session == n.Session || !isUnknown && h.Process == n.Process)
+}
+
+// isSameProcess reports whether both are in one process.
+func (h Holder) isSameProcess(n Holder) bool {
+	return h.replaces(n) || h.Process.PID > 0 && h.Process == n.Process && h.System == n.System
+}
+
 // isNew reports whether the message is new to the agent: no turn works on it or has succeeded, and nobody who has it is alive.
 func (h *History) isNew(rec *Record, runs bool, now time.Time) bool {
+	return !h.isTaken(rec, runs, now, func(Holder) bool { return false })
+}
+
+// isTaken is the opposite of isNew, except for holders that are ignored.
+func (h *History) isTaken(rec *Record, runs bool, now time.Time, ignore func(Holder) bool) bool {
 	if rec.Running && runs || rec.Outcome == Succeeded {
-		return false
+		return true
 	}
 	has := func(n Noticed) bool { // a turn that begins takes the message from a holder that no process stands for
-		return n.lives(later(n.At, h.signs[n.Holder]), now) && (n.Process.PID > 0 || n.At.After(rec.Started))
+		return !ignore(n.Holder) && n.lives(later(n.At, h.signs[n.Holder]), now) && (n.Process.PID > 0 || n.At.After(rec.Started))
 	}
-	return !(rec.Working != nil && has(Noticed{rec.Working.holder(), rec.Working.At})) &&
-		!slices.ContainsFunc(rec.Offered, has) && !slices.ContainsFunc(rec.Noticed, has)
+	return rec.Working != nil && has(Noticed{rec.Working.holder(), rec.Working.At}) ||
+		slices.ContainsFunc(rec.Offered, has) || slices.ContainsFunc(rec.Noticed, has)
 }
 
 func later(a, b time.Time) time.Time {

@@ -41,9 +41,45 @@ func (n *News) refresh() error {
 }
 
 // Has reports whether a message in the inbox is new. It returns true if that is unknown, so that no message is missed.
-func (n *News) Has(m *schema.Message) bool {
+func (n *News) Has(m *schema.Message) bool { return n.Standing(m, Holder{}) <= Seen }
+
+// A Standing says who has a message, as a holder sees it.
+type Standing int
+
+// The standings. The holder may be given a message that is Fresh or Seen.
+const (
+	// Fresh is a message that nobody has.
+	Fresh Standing = iota
+	// Seen is one that somebody noticed who has ended.
+	Seen
+	// Own is one that the process of the holder was given by another front.
+	Own
+	// Offered is one that another holder was given, and Taken one that it noticed, or that has a turn.
+	Offered
+	Taken
+)
+
+// Standing returns who has a message. It returns Fresh if that is unknown, so that no message is missed.
+func (n *News) Standing(m *schema.Message, to Holder) Standing {
 	rec := n.record(m)
-	return rec == nil || n.state.history.isNew(rec, n.state.running, time.Now())
+	if rec == nil {
+		return Fresh
+	}
+	isTaken := func(ignore func(Holder) bool) bool {
+		return n.state.history.isTaken(rec, n.state.running, time.Now(), ignore)
+	}
+	isNoticed := len(rec.Noticed) > 0 || rec.Working != nil
+	switch {
+	case !isTaken(to.replaces) && isNoticed:
+		return Seen
+	case !isTaken(to.replaces):
+		return Fresh
+	case !isTaken(to.isSameProcess):
+		return Own
+	case isNoticed || rec.Running || rec.Outcome != "":
+		return Taken
+	}
+	return Offered
 }
 
 // record returns what the journal has about a message, or nil.
