@@ -57,29 +57,13 @@ func (h *Hook) news(ctx context.Context, dir *durable.Dir, s *Session, e Event, 
 	if o.Owed, err = h.remind(ctx, dir, s, e); err != nil {
 		return "", later, err
 	}
-	names, err := h.look(s)
+	asked := e.isAsked() || begins
+	mail, later, err := h.gather(ctx, s, e, asked)
 	if err != nil {
 		return "", later, err
 	}
-	asked := e.isAsked() || begins
-	mail, err := h.read(ctx, s, names)
-	switch {
-	case err != nil:
-		return "", later, err
-	case asked:
+	if asked {
 		o.Seen = s.skip(mail.seen)
-	case s.Process.PID == 0:
-		if mail.fresh, err = h.yield(s, mail.fresh); err != nil {
-			return "", later, err
-		}
-	}
-	if e.Name == FileChanged {
-		if mail.fresh, later, err = h.reserve(s, mail.fresh); err != nil {
-			return "", later, err
-		}
-		if mail.waits {
-			later = earliest(later, h.now().Add(heldAgain))
-		}
 	}
 	if len(mail.fresh) > 0 && !e.shows(mail.fresh, h.now()) { // a later event shows it
 		text, err = h.show(ctx, s, nil, o, e.Name)
@@ -123,6 +107,23 @@ func (h *Hook) news(ctx context.Context, dir *durable.Dir, s *Session, e Event, 
 		s.Spent += Tokens(text)
 	}
 	return text, later, nil
+}
+
+// gather returns the mail that is new to the session, and when a hook that wakes it looks again.
+func (h *Hook) gather(ctx context.Context, s *Session, e Event, asked bool) (mail found, later time.Time, err error) {
+	names, err := h.look(s)
+	if err == nil {
+		mail, err = h.read(ctx, s, names)
+	}
+	if err == nil && !asked && s.Process.PID == 0 {
+		mail.fresh, err = h.yield(s, mail.fresh)
+	}
+	if err == nil && e.Name == FileChanged {
+		if mail.fresh, later, err = h.reserve(s, mail.fresh); mail.waits {
+			later = earliest(later, h.now().Add(heldAgain))
+		}
+	}
+	return mail, later, err
 }
 
 // offer writes a digest and records that the session is offered the mail that it names, before it is. It leaves out mail
