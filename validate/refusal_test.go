@@ -76,7 +76,7 @@ var refusals = []struct {
 	{"control behind a byte order mark", "\ufeffid: \x01", "1:5 error control-character"},
 	{"escaped NUL is text", with(`subject: "a\0b"`), ""},
 	{"byte order mark", "\ufeff" + with(), ""},
-	{"byte order mark inside", with("subject: a\ufeffb"), ""},
+	{"byte order mark inside", with("subject: a\ufeffb"), "7:10 warning invisible-text subject"},
 	{"two byte order marks", "\ufeff\ufeff" + with("subject:-"), "1:1 error missing-field subject"},
 	{"CRLF", strings.ReplaceAll(with(), "\n", "\r\n"), ""},
 	{"old Mac line ends", strings.ReplaceAll(with("priority: p"), "\n", "\r"), "5:11 error priority priority"},

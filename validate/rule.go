@@ -74,6 +74,7 @@ var (
 	ruleConversationID = newRule("conversation-id", Error, "A conversation id has the form conv-<YYYYMMDD>-<agent>-<seq>.")
 	ruleParentID       = newRule("parent-id-form", Warning, "A parent message id has the form of a message id.")
 	ruleContextLength  = newRule("context-length", Warning, "context_keys has at most 500 words.")
+	ruleInvisibleText  = newRule("invisible-text", Warning, "A subject and a body have no characters that a model reads and a person does not see.")
 	ruleTelemetryType  = newRule("telemetry-type", Error, "Only review_feedback, review_addressed and review_lgtm carry telemetry.")
 	ruleTelemetryValue = newRule("telemetry-value", Error, "A telemetry count is a whole number in digits, a time or cost a non-negative number.")
 	ruleAuthForm       = newRule("auth-form", Error, "A signature trailer is the last line of the file: auth: \"<base64url>\" and one line feed.")

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/signing"
 )
@@ -325,6 +326,27 @@ func (c *checker) warn() {
 				"the summary has %d words; it should have at most %d", words, schema.MaxContextWords)
 		}
 	}
+	c.warnInvisible("subject", m.Subject)
+	c.warnInvisible("body", textsOf(m.Body))
+}
+
+// warnInvisible warns about characters that a model reads and a person does not see.
+func (c *checker) warnInvisible(field, text string) {
+	if hidden := visible.FirstInvisible(text); hidden != "" {
+		c.report(ruleInvisibleText, path{field}, "leave it out", "the text has a character that nobody sees: readers get it as %s", hidden)
+	}
+}
+
+// textsOf returns the texts and names in a value.
+func textsOf(v schema.Value) string {
+	text := v.Text
+	for _, item := range v.Items {
+		text += "\n" + textsOf(item)
+	}
+	for _, p := range v.Pairs {
+		text += "\n" + p.Key + "\n" + textsOf(p.Value)
+	}
+	return text
 }
 
 // checkComposed applies the rules that a message read from a file cannot break. They ensure that

@@ -28,3 +28,14 @@ func TestFence(t *testing.T) {
 		}
 	}
 }
+
+func TestModelJSON(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"a":1,"b\\":["</r>\\","x\n\t\"<y",null]}`:      `{"a":1,"b\\":["&lt;/r>\\","x\n\t\"&lt;y",null]}`,
+		`"\u001b\u202e` + "\u200b\U000e0061\ufe00" + `"`: `"\\x1b\\u202e\\u200b\\U000e0061\\ufe00"`,
+	} {
+		if got, err := ModelJSON(text); got != want || err != nil {
+			t.Errorf("ModelJSON(%s) is %s, %v, want %s", text, got, err, want)
+		}
+	}
+}

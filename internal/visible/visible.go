@@ -17,44 +17,6 @@ func Line(text string) string { return escapeExcept(text, "") }
 // Lines is Line, but leaves line breaks and tabs.
 func Lines(text string) string { return escapeExcept(text, "\n\t") }
 
-// ModelLine is Line, but also escapes every "<" that may begin a tag: models take some tags for the words of
-// the program that runs them.
-func ModelLine(text string) string {
-	text = Line(text)
-	if !strings.Contains(text, "<") {
-		return text
-	}
-	var out strings.Builder
-	for i, r := range text {
-		if r == '<' && beginsTag(text[i+1:]) {
-			out.WriteString("&lt;")
-		} else {
-			out.WriteRune(r)
-		}
-	}
-	return out.String()
-}
-
-// beginsTag reports whether the text after a "<" makes it a tag for some reader.
-func beginsTag(after string) bool {
-	r, _ := utf8.DecodeRuneInString(after)
-	return r >= utf8.RuneSelf || unicode.IsLetter(r) || r != 0 && strings.ContainsRune("/!?_:", r) || strings.HasPrefix(strings.TrimLeft(after, " "), "/")
-}
-
-// Fence returns the lines of a text, each with a mark, so that none looks like a line of the program that
-// prints it. Tabs stay.
-func Fence(text string) string {
-	var out strings.Builder
-	for line := range strings.Lines(strings.ReplaceAll(text, "\r\n", "\n")) {
-		cells := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
-		for i, cell := range cells {
-			cells[i] = ModelLine(cell)
-		}
-		out.WriteString(strings.TrimSuffix("| "+strings.Join(cells, "\t"), " ") + "\n")
-	}
-	return out.String()
-}
-
 func escapeExcept(text, allowed string) string {
 	escaped := func(r rune) bool { return !isVisible(r) && !strings.ContainsRune(allowed, r) }
 	if utf8.ValidString(text) && !strings.ContainsFunc(text, escaped) {
@@ -84,11 +46,27 @@ func escapeExcept(text, allowed string) string {
 	return out.String()
 }
 
-// isVisible reports whether a terminal shows the character and does nothing else. The joiners have
+// FirstInvisible returns the first character of a text that has no visible form, written out, or "". Those of ASCII
+// and the separators of Unicode do not count: they break lines or control a terminal.
+func FirstInvisible(text string) string {
+	for _, r := range text {
+		if r >= utf8.RuneSelf && !unicode.In(r, unicode.Zl, unicode.Zp) && !isVisible(r) {
+			return Line(string(r))
+		}
+	}
+	return ""
+}
+
+// isVisible reports whether a terminal shows the character and does nothing else. The joiners and two selectors have
 // no form of their own, but many scripts and emoji need them.
 func isVisible(r rune) bool {
-	const nonJoiner, joiner = '\u200c', '\u200d'
-	return unicode.IsGraphic(r) && r != '\u2028' && r != '\u2029' || r == nonJoiner || r == joiner
+	switch r {
+	case '\u200c', '\u200d', '\ufe0e', '\ufe0f':
+		return true
+	case '\u2028', '\u2029':
+		return false
+	}
+	return unicode.IsGraphic(r) && !unicode.In(r, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
 }
 
 // Quote returns the text in quotes on one line, shortened, for an error message.

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/oacp-go/oacp/internal/jsonl"
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/live"
 )
 
@@ -33,10 +34,13 @@ func costAsJSON(value any) int {
 	return live.Tokens(text)
 }
 
-// encode returns a value as JSON without escapes for HTML.
+// encode returns a value as JSON without escapes for HTML, safe for a model.
 func encode(value any) (string, error) {
 	line, err := jsonl.Encode(value)
-	return strings.TrimSuffix(string(line), "\n"), err
+	if err != nil {
+		return "", err
+	}
+	return visible.ModelJSON(strings.TrimSuffix(string(line), "\n"))
 }
 
 // fitting returns how many bytes of a text cost at most so many tokens, in JSON or on a line.
@@ -47,7 +51,7 @@ func fitting(text string, tokens int) int {
 		case r == '"' || r == '\\' || r == '\n' || r == '\t' || r == '\r':
 			left -= 2
 		case !unicode.IsPrint(r):
-			left -= len(`\U00000000`)
+			left -= len(`\\U00000000`)
 		case r < utf8.RuneSelf:
 			left--
 		default:

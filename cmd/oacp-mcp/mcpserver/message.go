@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/live"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/trust"
@@ -24,6 +26,7 @@ type readMessageInput struct {
 }
 
 type fullMessage struct {
+	Provenance string          `json:"provenance,omitempty"`
 	Message    *schema.Message `json:"message,omitempty"`
 	Waits      bool            `json:"waits_for_you,omitempty"`
 	Expired    bool            `json:"expired,omitempty"`
@@ -110,6 +113,7 @@ func shortFinding(f trust.Finding) trust.Finding {
 // fill sets the message of an entry. It includes as much of the body as the tokens allow, beginning with the
 // character at start.
 func (s *Server) fill(r *fullMessage, e mailbox.Entry, start, tokens int) error {
+	r.Provenance = visible.Provenance(e.Message.ID.Short(), cut(string(e.Message.From), nameTokens))
 	r.Expired, r.Error = e.Message.ExpiredAt(time.Now()), shortError(e.Err)
 	r.Choices, r.Choice = e.Message.Choices(), e.Message.Choice()
 	r.Finding = shortFinding(trust.NewChecker(s.workspace).Check(e))
@@ -130,6 +134,9 @@ func (s *Server) fill(r *fullMessage, e mailbox.Entry, start, tokens int) error 
 	r.Length, r.Offset, r.Next = length, start, length // at their longest, to reserve tokens
 	rest := string([]rune(text)[start:])
 	part := rest[:fitting(rest, max(tokens-costAsJSON(r)-frameTokens/4, 1))]
+	if short := strings.TrimSuffix(part, "<"); short != "" && len(part) < len(rest) {
+		part = short // what follows decides whether it begins a tag
+	}
 	r.Next = start + utf8.RuneCountInString(part)
 	r.Message.Body = schema.TextValue(part)
 	if len(part) == len(rest) {
