@@ -5,8 +5,6 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/oacp-go/oacp/internal/jsonl"
 )
 
 // Model returns the text of another agent as data for a model: a line that says where it is from, and the text in a fence.
@@ -51,11 +49,13 @@ func ModelJSON(line string) (string, error) {
 		if err := json.Unmarshal([]byte(`"`+rest[:end]+`"`), &text); err != nil {
 			return "", err
 		}
-		quoted, err := jsonl.Encode(modelText(text, "\r\n\t"))
-		if err != nil {
+		var quoted strings.Builder
+		encoder := json.NewEncoder(&quoted)
+		encoder.SetEscapeHTML(false)
+		if err := encoder.Encode(modelText(text, "\r\n\t")); err != nil {
 			return "", err
 		}
-		out.Write(quoted[:len(quoted)-1])
+		out.WriteString(strings.TrimSuffix(quoted.String(), "\n"))
 		line = rest[end+1:]
 	}
 }
