@@ -138,14 +138,7 @@ func (g *gitInitialized) sync(c *call, w *mailbox.Workspace) error {
 	if err != nil {
 		g.warnings = append(g.warnings, "fetching the mail failed; oacp sync tries again: "+failure.OneLine(err.Error()))
 	}
-	for _, change := range result.Changes {
-		switch {
-		case change.Kind == history.Sent && change.Direction == history.In:
-			g.Received++
-		case change.Kind == history.Sent:
-			g.Sent++
-		}
-	}
+	g.Received, g.Sent = result.In[history.Sent], result.Out[history.Sent]
 	g.warnings = append(g.warnings, skippedFiles(result.Problems)...)
 	return nil
 }

@@ -158,8 +158,10 @@ type syncAnswer struct {
 	In        int              `json:"in"`
 	Out       int              `json:"out"`
 	Changes   []history.Change `json:"changes"`
-	Problems  []syncProblem    `json:"problems,omitempty"`
-	Commit    string           `json:"commit,omitempty"`
+	// Unlisted is how many of the changes are not listed, because there are many.
+	Unlisted int           `json:"changes_unlisted,omitempty"`
+	Problems []syncProblem `json:"problems,omitempty"`
+	Commit   string        `json:"commit,omitempty"`
 	// Whole is set if the remote had no branch, so that all mail is sent.
 	Whole bool `json:"whole,omitempty"`
 	// Recovered is set if the sync before this one failed.
@@ -236,13 +238,8 @@ func (p *syncPrinter) write(result gitmail.Result, answer syncAnswer, done bool)
 	p.warn(result.Problems)
 	answer.Commit, answer.Whole = result.Commit, result.Whole
 	answer.Changes = append([]history.Change{}, result.Changes...)
-	for _, change := range result.Changes {
-		if change.Direction == history.In {
-			answer.In++
-		} else {
-			answer.Out++
-		}
-	}
+	answer.In, answer.Out = result.In.Total(), result.Out.Total()
+	answer.Unlisted = answer.In + answer.Out - len(result.Changes)
 	for _, problem := range result.Problems {
 		answer.Problems = append(answer.Problems, syncProblem{problem.Path, failure.OneLine(problem.Err.Error())})
 	}
@@ -256,6 +253,9 @@ func (p *syncPrinter) write(result gitmail.Result, answer syncAnswer, done bool)
 					id = visible.Line(change.ID.Short()) + "  "
 				}
 				p.printf("%-3s  %s%s\n", change.Direction, id, visible.Line(change.String()))
+			}
+			if answer.Unlisted > 0 {
+				p.printf("and %d more\n", answer.Unlisted)
 			}
 			p.printf("%s\n", answer.summary(done))
 		})

@@ -53,7 +53,7 @@ func (e *exchange) noteIncoming(kind history.Kind, agent schema.AgentName, m *sc
 	if m != nil {
 		c.Describe(m)
 	}
-	e.result.Changes = append(e.result.Changes, c)
+	e.result.add(c)
 }
 
 // apply gives the workspace what it lacks of a piece, and after the last one removes agents.
@@ -142,8 +142,11 @@ func (e *exchange) addAgents() {
 	}
 }
 
-// receiveBatch is how many messages are received at once: they share the wait for the disk.
-const receiveBatch = 200
+// receiveBatch and receiveBytes bound the messages that are received at once: they share the wait for the disk, and memory.
+const (
+	receiveBatch = 200
+	receiveBytes = 16 << 20
+)
 
 // receive delivers the messages that are not here yet, and returns the outcomes of the others.
 func (e *exchange) receive(ctx context.Context) (later []*outcome) {
@@ -156,49 +159,61 @@ func (e *exchange) receive(ctx context.Context) (later []*outcome) {
 			later = append(later, o)
 		}
 	}
-	done := 0
-	for names := range slices.Chunk(slices.Sorted(maps.Keys(arrivals)), receiveBatch) {
-		var files []mailbox.Received
-		for _, name := range names {
-			if done++; e.o.Progress != nil {
-				e.o.Progress(done, len(arrivals))
-			}
-			f := mailbox.Received{From: replica.Sender(name), Name: name}
-			for _, o := range arrivals[name] {
-				m, err := e.fill(o)
-				if err != nil {
-					e.refuse(ctx, o, err)
-					continue
-				}
-				if e.o.DryRun && f.Data == nil {
-					e.noteIncoming(history.Sent, m.From, m)
-				}
-				f.Data = o.Data
-				if !o.Sent {
-					f.Pending = append(f.Pending, o.Agent)
-				}
-			}
-			if f.Data != nil {
-				files = append(files, f)
-			}
+	var files []mailbox.Received
+	size := 0
+	for i, name := range slices.Sorted(maps.Keys(arrivals)) {
+		if e.o.Progress != nil {
+			e.o.Progress(i+1, len(arrivals))
 		}
-		if e.o.DryRun || e.failed != nil {
-			continue
+		if f, ok := e.arrival(ctx, name, arrivals[name]); ok && !e.o.DryRun {
+			files, size = append(files, f), size+len(f.Data)
 		}
-		for i, result := range e.r.w.Receive(ctx, files) {
-			if queued, ok := errors.AsType[*mailbox.QueuedError](result.Err); ok { // its copy stays staged: it is here
-				e.blocked(fmt.Errorf("%s: %w", schema.BoxPath(queued.Agents[0], mailbox.Inbox), queued.Err))
-			}
-			if result.Receipt != nil {
-				e.noteIncoming(history.Sent, result.Receipt.Message.From, result.Receipt.Message)
-				continue
-			}
-			for _, o := range arrivals[files[i].Name] {
-				e.refuse(ctx, o, result.Err)
-			}
+		if len(files) == receiveBatch || size >= receiveBytes || i+1 == len(arrivals) {
+			e.receiveFiles(ctx, files, arrivals)
+			files, size = nil, 0
 		}
 	}
 	return later
+}
+
+// arrival returns the file of a message with these outcomes, if it can be received.
+func (e *exchange) arrival(ctx context.Context, name string, outcomes []*outcome) (f mailbox.Received, ok bool) {
+	f = mailbox.Received{From: replica.Sender(name), Name: name}
+	for _, o := range outcomes {
+		m, err := e.fill(o)
+		if err != nil {
+			e.refuse(ctx, o, err)
+			continue
+		}
+		if e.o.DryRun && f.Data == nil {
+			e.noteIncoming(history.Sent, m.From, m)
+		}
+		f.Data, o.Data = o.Data, nil // only the batch keeps the bytes
+		if !o.Sent {
+			f.Pending = append(f.Pending, o.Agent)
+		}
+	}
+	return f, f.Data != nil
+}
+
+// receiveFiles delivers a batch.
+func (e *exchange) receiveFiles(ctx context.Context, files []mailbox.Received, arrivals map[string][]*outcome) {
+	if e.failed != nil || len(files) == 0 {
+		return
+	}
+	e.r.step("received")
+	for i, result := range e.r.w.Receive(ctx, files) {
+		if queued, ok := errors.AsType[*mailbox.QueuedError](result.Err); ok { // its copy stays staged: it is here
+			e.blocked(fmt.Errorf("%s: %w", schema.BoxPath(queued.Agents[0], mailbox.Inbox), queued.Err))
+		}
+		if result.Receipt != nil {
+			e.noteIncoming(history.Sent, result.Receipt.Message.From, result.Receipt.Message)
+			continue
+		}
+		for _, o := range arrivals[files[i].Name] {
+			e.refuse(ctx, o, result.Err)
+		}
+	}
 }
 
 // refuse notes why the workspace could not take an outcome, and where the file of the message still is.
@@ -229,6 +244,7 @@ func (e *exchange) applyOutcome(ctx context.Context, o *outcome) {
 	if applied && !e.o.DryRun {
 		applied, err = e.w.Apply(ctx, o.Outcome)
 	}
+	o.Data, o.Reason = nil, nil // the plan keeps the outcome until its piece ends
 	switch {
 	case err != nil:
 		e.refuse(ctx, o, err)

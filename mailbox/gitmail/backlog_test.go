@@ -25,8 +25,8 @@ func TestBacklogInPieces(t *testing.T) {
 	n.git(n.remote, "config", "receive.maxInputSize", "150k") // less than all together
 	pushes := filepath.Join(n.dir, "pushes")
 	writeScript(t, filepath.Join(n.remote, "hooks", "post-receive"), "echo push >>'"+pushes+"'")
-	if result := here.sync(); len(result.Changes) != 2*messages {
-		t.Errorf("%d changes, want one for each message that was sent, and one for each that was handled", len(result.Changes))
+	if result := here.sync(); result.Out.Total() != 2*messages || len(result.Changes) != 1_000 {
+		t.Errorf("%d changes, %d listed, want one for each message that was sent, and one for each that was handled", result.Out.Total(), len(result.Changes))
 	}
 	if pushed := strings.Count(check.ReadFile(t, pushes), "push"); pushed != 4 {
 		t.Errorf("%d pushes, want one for a thousand changes", pushed)
@@ -76,6 +76,38 @@ func TestPlanInPieces(t *testing.T) {
 	}
 	if arrived := n.machines[1].ids("codex", mailbox.Archive); len(arrived) != messages {
 		t.Errorf("%d messages arrived, want %d", len(arrived), messages)
+	}
+}
+
+// TestReceiveInBatches receives messages that are too large to be held in memory together.
+func TestReceiveInBatches(t *testing.T) {
+	notInShort(t)
+	t.Parallel()
+	n := newNetwork(t, 2, both...)
+	const messages = 30 // of more than half a megabyte
+	message := draft("claude", "codex")
+	message.Body = schema.Value{Kind: schema.Mapping, Pairs: []schema.Pair{{Key: "log", Value: schema.TextValue(strings.Repeat("a line\n", 80_000))}}}
+	for range messages {
+		if _, err := n.machines[0].w.Send(t.Context(), message, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.machines[0].sync()
+	r, err := gitmail.Open(t.Context(), n.machines[1].w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	batches := 0
+	r.SetStep(func(step string) {
+		if step == "received" {
+			batches++
+		}
+	})
+	if _, err := r.Sync(t.Context(), gitmail.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if arrived := n.machines[1].ids("codex", mailbox.Inbox); len(arrived) != messages || batches < 2 {
+		t.Errorf("%d messages arrived in %d batches, want %d in several", len(arrived), batches, messages)
 	}
 }
 

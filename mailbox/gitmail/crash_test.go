@@ -10,7 +10,7 @@ import (
 )
 
 // steps are those at which Sync calls the function of SetStep.
-var steps = []string{"locked", "fetched", "merged", "arrived", "moved", "applied", "committed", "noted", "recorded", "settled", "pushed"}
+var steps = []string{"locked", "fetched", "merged", "received", "arrived", "moved", "applied", "committed", "noted", "recorded", "settled", "pushed"}
 
 // A correspondence is mail between claude on here and codex on there, in every state that a sync can
 // find. The messages are named after what happened to them since the last sync.

@@ -202,7 +202,9 @@ type Problem struct {
 
 // Result is what a sync did.
 type Result struct {
+	// Changes are the first ones, and In and Out count all of them.
 	Changes  []history.Change
+	In, Out  Counts
 	Problems []Problem
 	// Commit is the new base; empty if there is none.
 	Commit string
@@ -212,4 +214,31 @@ type Result struct {
 	Squashed Squashed
 	// Whole says that the remote had lost the branch, so that the sync sent all of it.
 	Whole bool
+}
+
+// Counts are numbers of changes, by their kind.
+type Counts map[history.Kind]int
+
+// Total returns the number of all changes.
+func (c Counts) Total() (n int) {
+	for _, count := range c {
+		n += count
+	}
+	return n
+}
+
+// add counts a change, and lists it unless there are many: those of a long history fill memory.
+func (r *Result) add(c history.Change) {
+	const most = 1_000
+	counts := &r.In
+	if c.Direction == history.Out {
+		counts = &r.Out
+	}
+	if *counts == nil {
+		*counts = make(Counts)
+	}
+	(*counts)[c.Kind]++
+	if len(r.Changes) < most {
+		r.Changes = append(r.Changes, c)
+	}
 }

@@ -205,6 +205,7 @@ func (e *exchange) round(ctx context.Context) (refusal *RemoteError, err error) 
 	defer func() {
 		if refusal != nil || err != nil { // nothing was sent
 			e.result.Changes = slices.DeleteFunc(e.result.Changes, func(c history.Change) bool { return c.Direction == history.Out })
+			e.result.Out = nil
 		}
 	}()
 	if e.nothingNew() {
@@ -227,7 +228,7 @@ func (e *exchange) round(ctx context.Context) (refusal *RemoteError, err error) 
 		for _, edit := range e.edits {
 			own = own || edit.own
 			if edit.own && edit.Kind != history.Pruned && edit.Kind != history.Status {
-				e.result.Changes = append(e.result.Changes, edit.Change)
+				e.result.add(edit.Change)
 			}
 		}
 		if err == nil && !e.o.DryRun {
