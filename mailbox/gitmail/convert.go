@@ -30,8 +30,8 @@ const (
 	restoredName = ".restored"
 )
 
-// isOld reports whether an earlier version made the tree.
-func (v *view) isOld() bool { return v.text(v.entry(formatName)) == oldFormat }
+// isOld reports whether an earlier version made the tree, which may go on where the mail has moved away.
+func (v *view) isOld() bool { return v.text(v.entry(formatName)) == oldFormat || v.moved() != "" }
 
 // restores returns e1 to eN for the text of an epoch N.
 func restores(epoch int) (ids []facts.ID) {
@@ -177,11 +177,11 @@ func readOld(ctx context.Context, e *exchange) error {
 		switch {
 		case err != nil:
 			return err
+		case v.moved() != "":
+			reportOld(ctx, e, v)
 		case v.old:
 			e.old = v
 			return nil // until it has moved
-		case v.moved() != "":
-			reportOld(ctx, e, v)
 		}
 	}
 	if e.o.DryRun {
@@ -200,7 +200,7 @@ func reportOld(ctx context.Context, e *exchange, v *view) {
 	who, _ := e.r.git.Run(ctx, "log", "--format=%cn <%ce>", marker+".."+v.commit)
 	people := slices.Compact(slices.Sorted(strings.Lines(string(who))))
 	e.problem(e.r.settings.Ref, fmt.Errorf("an earlier version of oacp still sends mail there, which does not arrive here: update the machine of %s",
-		strings.TrimSpace(strings.ReplaceAll(strings.Join(people, ""), "\n", ", "))))
+		strings.ReplaceAll(strings.TrimSpace(strings.Join(people, "")), "\n", ", ")))
 }
 
 // leaveMarker marks the branch of an earlier version as moved, once its mail is on the remote in the present form. If an earlier

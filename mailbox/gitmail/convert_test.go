@@ -5,10 +5,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
+	"github.com/oacp-go/oacp/schema"
 )
 
 // landed makes the network that testdata/landed.bundle recorded with the version that counted epochs. Two machines shared the
@@ -85,25 +87,82 @@ func TestConvert(t *testing.T) {
 	}
 }
 
-// TestEarlierVersionPushes has a machine with an earlier version push to its branch after the mail has moved.
-func TestEarlierVersionPushes(t *testing.T) {
+// earlier is a machine with a version that checks no format: it merges what the branch has with what it sends. The landed one
+// does the same, also after the mail has moved.
+type earlier struct {
+	n     *network
+	clone string
+}
+
+// push sends a message from claude to codex, and returns the commit.
+func (e earlier) push(subject string) string {
+	e.n.t.Helper()
+	m := draft("claude", "codex")
+	m.Subject, m.Priority, m.CreatedAt = subject, schema.P2, schema.NewTimestamp(time.Now())
+	m.ID = schema.ID("msg-" + m.CreatedAt.Time().Format("20060102T1504Z") + "-claude-" + strings.ToLower(subject) + "aaaaaaaa")
+	name, err := m.LongFileName()
+	if err != nil {
+		e.n.t.Fatal(err)
+	}
+	data, err := schema.Encode(&m)
+	if err != nil {
+		e.n.t.Fatal(err)
+	}
+	e.n.git(e.clone, "pull", "-q", "--rebase", "origin", "oacp")
+	for _, box := range []string{"claude/outbox", "codex/inbox"} {
+		check.WriteFile(e.n.t, filepath.Join(e.clone, "agents", box, name), string(data))
+	}
+	e.n.git(e.clone, "add", "-A")
+	e.n.git(e.clone, "-c", "user.name=Bob", "-c", "user.email=bob@example.org", "commit", "-q", "-m", "mail")
+	e.n.git(e.clone, "push", "-q", "origin", "HEAD:oacp")
+	return e.n.git(e.clone, "rev-parse", "HEAD")
+}
+
+// TestVersionsTogether has an old, a landed and a new machine on one remote at once. What the new ones merged before the mail
+// moved is everywhere. What is pushed later is reported, and arrives with the machine that sent it once that is updated. Nothing
+// is doubled, and what was handled stays handled.
+func TestVersionsTogether(t *testing.T) {
 	t.Parallel()
 	n := landed(t)
 	n.tolerant = true
-	n.settle()
-	clone := filepath.Join(n.dir, "earlier")
-	n.git(n.dir, "clone", "-q", "--branch", "oacp", n.remote, clone)
-	check.WriteFile(t, filepath.Join(clone, "agents/codex/inbox/20261128T1500Z_claude_notification_aaaaaaaaaaaaaaaa.yaml"), "x\n")
-	n.git(clone, "add", "-A")
-	n.git(clone, "-c", "user.name=Bob", "-c", "user.email=bob@example.org", "commit", "-q", "-m", "late")
-	n.git(clone, "push", "-q", "origin", "oacp")
-	check.Remove(t, filepath.Join(n.machines[0].dir, "state/git/old-branch")) // an hour later
-	result := n.machines[0].sync()
-	if len(result.Problems) != 1 || !strings.Contains(result.Problems[0].Err.Error(), "Bob <bob@example.org>") {
+	here, there := n.machines[0], n.machines[1]
+	old := earlier{n, filepath.Join(n.dir, "earlier")}
+	n.git(n.dir, "clone", "-q", "--branch", "oacp", n.remote, old.clone)
+	old.push("Early")
+	here.sync()
+	if got := here.subjects(mailbox.Inbox); got != "Pending Dead Restored Early" {
+		t.Errorf("the new machine has %q", got)
+	}
+	// The landed machine goes on: its folder and its base have what it sent.
+	base := old.push("Landed")
+	for _, box := range []string{"claude/outbox", "codex/inbox"} {
+		files, err := filepath.Glob(filepath.Join(old.clone, "agents", box, "*aaaaaaaa.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			check.WriteFile(t, filepath.Join(there.dir, "agents", box, filepath.Base(file)), check.ReadFile(t, file))
+		}
+	}
+	n.git(there.dir, "fetch", "-q", n.remote, "+"+base+":"+baseRef)
+	old.push("Late")
+	check.Remove(t, filepath.Join(here.dir, "state/git/old-branch")) // an hour later
+	result := here.sync()
+	if len(result.Problems) != 1 || !strings.HasSuffix(result.Problems[0].Err.Error(), "update the machine of Bob <bob@example.org>") {
 		t.Errorf("the problems are %v, want the machine of Bob", result.Problems)
 	}
-	if got := n.machines[0].subjects(mailbox.Inbox); strings.Count(got, " ") != 3 {
-		t.Errorf("codex has %q", got)
+	if got := here.subjects(mailbox.Inbox); got != "Pending Dead Restored Early" {
+		t.Errorf("after the mail moved, the new machine has %q", got)
+	}
+	n.settle() // the landed machine is updated
+	for _, m := range n.machines {
+		for box, want := range map[mailbox.Box]string{
+			mailbox.Inbox: "Pending Dead Restored RestoredThere Early Landed", mailbox.Archive: "Handled", mailbox.DeadLetters: "Recalled",
+		} {
+			if got := m.subjects(box); got != want {
+				t.Errorf("%s: the %s of codex holds %q, want %q", m.name, box, got, want)
+			}
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -131,6 +132,30 @@ func TestAnswer(t *testing.T) {
 	}
 	if got := two.post(path, url.Values{"text": {"And again."}, "again": {"1"}}); got.Code != http.StatusSeeOther {
 		t.Errorf("another answer on purpose: %d", got.Code)
+	}
+}
+
+// TestTones checks how the page of a conversation colours a message that no sync has sent, and one whose recipient was removed.
+func TestTones(t *testing.T) {
+	w := newWorkspace(t)
+	if err := errors.Join(os.Mkdir(filepath.Join(w.Dir(), ".git"), 0o755), os.WriteFile(filepath.Join(w.Dir(), "agents", ".gitattributes"), nil, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	w = mailboxtest.Open(t, w.Dir()) // git may carry its messages
+	if err := errors.Join(mailbox.Share(w, nil), mailbox.Carried(w, nil)); err != nil {
+		t.Fatal(err)
+	}
+	b := newBrowser(t, w, "anna").login()
+	asked := mailboxtest.Send(t, w, schema.Message{From: "anna", To: []schema.AgentName{"codex"}, Type: schema.Question, Subject: "Deploy?", Body: schema.TextValue("It is green.")}).Message
+	for _, want := range []string{`class="stage warn">not_sent<`, `class="stage error">agent_removed<`} {
+		if page := b.page("/c/" + string(asked.ID)); !strings.Contains(page, want) {
+			t.Errorf("the page lacks %s:\n%s", want, page)
+		}
+		if w.Knows("codex") {
+			if err := mailbox.RemoveAgent(t.Context(), w, "codex"); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }
 
