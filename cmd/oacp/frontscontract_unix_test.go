@@ -59,9 +59,7 @@ type request struct {
 var (
 	isAnswered = outcome{answers: 1, box: mailbox.Archive}
 	outside    = map[string]string{"output of a turn": "the message gets no turn"}
-	// untilTurnsAsk goes when the end of a turn asks whether the message is answered or taken back.
-	untilTurnsAsk = map[string]string{"output of a turn": "it is sent all the same"}
-	unseen        = map[string]string{"output of a turn": "the message gets no turn", "decide": "it does not show the message"}
+	unseen     = map[string]string{"output of a turn": "the message gets no turn", "decide": "it does not show the message"}
 )
 
 // requests are what fronts are asked to do.
@@ -69,14 +67,14 @@ var requests = []request{
 	{name: "an answer", want: isAnswered},
 	{
 		name: "a second answer", meanwhile: answersFirst("443"),
-		want: outcome{code: "already_answered", answers: 1, box: mailbox.Inbox},
-		not:  untilTurnsAsk,
+		want:   outcome{code: "already_answered", answers: 1, box: mailbox.Inbox},
+		others: map[string]outcome{"output of a turn": isAnswered}, // the turn is over, and so is the message
 	},
-	{name: "the same answer again", meanwhile: answersFirst("8080"), want: isAnswered, not: untilTurnsAsk},
+	{name: "the same answer again", meanwhile: answersFirst("8080"), want: isAnswered},
 	{
 		name: "an answer to what is answered and acknowledged", meanwhile: func(s *scene) { s.reply("443", "--ack") },
-		want: outcome{code: "already_answered", answers: 1, box: mailbox.Archive},
-		not:  untilTurnsAsk,
+		want:   outcome{code: "already_answered", answers: 1, box: mailbox.Archive},
+		others: map[string]outcome{"output of a turn": isAnswered},
 	},
 	{
 		name: "a question back", attempt: attempt{asks: true, text: "Which of both?"}, want: outcome{questions: 1, box: mailbox.Inbox},
@@ -86,8 +84,8 @@ var requests = []request{
 	},
 	{
 		name: "an answer to a recalled message", meanwhile: func(s *scene) { takeBackFrom(s.t, s.session, s.id, s.agent) },
-		want: outcome{code: "recalled", box: mailbox.DeadLetters},
-		not:  untilTurnsAsk,
+		want:   outcome{code: "recalled", box: mailbox.DeadLetters},
+		others: map[string]outcome{"output of a turn": {box: mailbox.DeadLetters}},
 	},
 	{name: "an answer to an expired message", sent: (*scene).expire, want: isAnswered, not: outside},
 	{
