@@ -84,8 +84,8 @@ var requests = []request{
 	},
 	{
 		name: "an answer to a recalled message", meanwhile: func(s *scene) { takeBackFrom(s.t, s.session, s.id, s.agent) },
-		want:   outcome{code: "recalled", box: mailbox.DeadLetters},
-		others: map[string]outcome{"output of a turn": {box: mailbox.DeadLetters}},
+		want: outcome{code: "recalled", box: mailbox.DeadLetters},
+		not:  map[string]string{"output of a turn": "once a turn has begun, a recall comes too late"},
 	},
 	{name: "an answer to an expired message", sent: (*scene).expire, want: isAnswered, not: outside},
 	{
