@@ -212,7 +212,7 @@ func stageMarks(m *schema.Message, p track.Progress, s *command.Streams) (marks 
 		marks = append(marks, paint(s, yellow, expiry(m, s.Now())))
 	}
 	if len(p.Replies) > 0 && p.Answer == "" && !p.Replies[0].AsksBack() {
-		marks = append(marks, replyMark(false))
+		marks = append(marks, replyMark(false, false))
 	}
 	return marks
 }

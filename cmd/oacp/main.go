@@ -35,6 +35,7 @@ func program() *command.Program {
 			{Name: "decide", New: newDecideCommand},
 			{Name: "working", New: newWorkingCommand},
 			{Name: "recall", New: newRecallCommand},
+			{Name: "return", New: newReturnCommand},
 			{Name: "owed", New: newOwedCommand, Reads: true},
 			{Name: "inbox", New: newInboxCommand, Reads: true},
 			{Name: "thread", New: newThreadCommand, Reads: true},

@@ -74,7 +74,7 @@ func printMessage(s *command.Streams, e mailbox.Entry, found []place) {
 			printField(s, "reason", p.Reason)
 		}
 		if p.Reply != "" {
-			printField(s, replyMark(p.Answered), "by "+string(p.Agent)+" with "+string(p.Reply))
+			printField(s, replyMark(p.Answered, p.asked), "by "+string(p.Agent)+" with "+string(p.Reply))
 		}
 		switch {
 		case p.Differs:
@@ -108,9 +108,12 @@ func expiry(m *schema.Message, now time.Time) string {
 	return "expires in " + spelling.Age(now, m.ExpiresAt.Time())
 }
 
-func replyMark(answered bool) string {
-	if answered {
+func replyMark(answered, asked bool) string {
+	switch {
+	case answered:
 		return "answered"
+	case asked:
+		return "asked"
 	}
 	return "replied"
 }

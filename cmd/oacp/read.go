@@ -278,6 +278,8 @@ type place struct {
 	// it answers the message.
 	Reply    schema.ID `json:"reply,omitempty"`
 	Answered bool      `json:"answered,omitempty"`
+	// asked reports whether it asks back.
+	asked bool
 }
 
 // name returns the path below the workspace.
@@ -285,7 +287,7 @@ func (p place) name() string { return schema.BoxPath(p.Agent, p.Box) + "/" + fil
 
 func (p *place) setReply(r conversation.Response) {
 	if r.Message != nil {
-		p.Reply, p.Answered = r.Message.ID, r.Answers
+		p.Reply, p.Answered, p.asked = r.Message.ID, r.Answers, !r.Answers && r.Message.Type.IsRequest()
 	}
 }
 

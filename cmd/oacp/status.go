@@ -244,9 +244,26 @@ func printProgress(progress []track.Progress, s *command.Streams) {
 		if len(p.Noticed) > 0 && p.Stage != track.StageNoticed {
 			line += "; noticed" + noticedText(p.Noticed, s)
 		}
+		for _, holder := range p.Offered {
+			if !p.Stage.IsPending() {
+				break
+			}
+			line += "; offered to " + holderText(holder.Holder) + " at " + s.Clock(holder.At)
+		}
 		fmt.Fprintln(s.Out, line)
 		printReplies(p, s)
 	}
+}
+
+// holderText names who has a message.
+func holderText(h track.Holder) string {
+	switch {
+	case h.Session != "":
+		return visible.Line(h.Program) + " session " + visible.Line(shortSession(h.Session))
+	case h.Process.PID > 0:
+		return fmt.Sprintf("process %d", h.Process.PID)
+	}
+	return "a person"
 }
 
 // shortSession returns the beginning of a long id of a session.
@@ -303,7 +320,7 @@ func newOwedCommand(s *command.Streams) *cli.Command {
 		ArgsUsage: "[PROJECT] [--agent AGENT]",
 		Description: `owed lists the requests that wait for this agent's answer, then its own requests that
 wait for others, oldest first. A request that was acknowledged without an answer is
-still owed; an expired one is not. A task_request waits for a final reply: oacp reply
+still owed; once its deadline (--by) has passed, it is not, and it gets no turn. A task_request waits for a final reply: oacp reply
 --ack or --final makes a notification final. A last line counts the messages that are
 new to the agent, as oacp next would show them: what it was shown by a process that has
 ended is new again.

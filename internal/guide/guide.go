@@ -16,7 +16,7 @@ func Pages() []Page {
 	}
 }
 
-// Agent is the page from which an agent learns to use its mailbox: Markdown of at most 2,600 characters.
+// Agent is the page from which an agent learns to use its mailbox: Markdown of at most 2,700 characters.
 //
 //go:embed agent.md
 var Agent string

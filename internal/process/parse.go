@@ -23,7 +23,8 @@ func parseStat(pid int, stat []byte) Info {
 	if err != nil {
 		return Info{}
 	}
-	return Info{Process: Process{PID: pid, Started: fields[startTime]}, Parent: parent, Name: string(stat[open+1 : end])}
+	isLeader := fields[3] == strconv.Itoa(pid)
+	return Info{Process: Process{PID: pid, Started: fields[startTime]}, Parent: parent, Leader: isLeader, Name: string(stat[open+1 : end])}
 }
 
 // parseProcargs2 returns the arguments in kern.procargs2 of macOS, in the form of /proc/PID/cmdline of Linux: each ends with NUL. The

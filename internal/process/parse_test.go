@@ -7,21 +7,21 @@ import (
 	"testing"
 )
 
-// TestParse parses what the systems say about shells, and decides whether each runs a text for one command. The files of Linux were
+// TestParse parses what the systems say about shells, and decides whether each stands between a program and a command. The files of Linux were
 // recorded. Those of macOS are written byte by byte as its kernel lays them out, with the environment and the strings for its
 // loader behind the arguments: the machines that test oacp do not run it.
 func TestParse(t *testing.T) {
 	for name, want := range map[string]struct {
 		arguments string
-		runsText  bool
+		isBetween bool
 	}{
 		"linux-sh.stat":          {"sh -c sleep 3 & wait", true},
 		"linux-bash.stat":        {"bash -c sleep 3; true", true},
-		"linux-script.stat":      {"bash /dev/fd/3", false},
+		"linux-script.stat":      {"bash /dev/fd/3", true},
 		"macos-zsh.procargs2":    {"/bin/zsh -c -l oacp next --agent codex", true},
 		"macos-sh.procargs2":     {"sh -c oacp next; true", true},
 		"macos-login.procargs2":  {"-zsh", false},
-		"macos-script.procargs2": {"/bin/bash ./watch.sh -c", false},
+		"macos-script.procargs2": {"/bin/bash ./watch.sh -c", true},
 	} {
 		data, err := os.ReadFile(filepath.Join("testdata", name))
 		if err != nil {
@@ -42,8 +42,22 @@ func TestParse(t *testing.T) {
 			p = Info{Name: strings.TrimPrefix(strings.Split(want.arguments, " ")[0], "/bin/"), Arguments: parseProcargs2(data)}
 		}
 		arguments := strings.ReplaceAll(strings.TrimSuffix(p.Arguments, "\x00"), "\x00", " ")
-		if arguments != want.arguments || !p.isShell() || p.runsText() != want.runsText {
-			t.Errorf("%s: %q is a shell: %t, runs a text: %t; want %q, true, %t", name, arguments, p.isShell(), p.runsText(), want.arguments, want.runsText)
+		if arguments != want.arguments || !p.isShell() || p.isBetween() != want.isBetween {
+			t.Errorf("%s: %q is a shell: %t, between: %t; want %q, true, %t", name, arguments, p.isShell(), p.isBetween(), want.arguments, want.isBetween)
+		}
+	}
+}
+
+// TestIsBetween decides which programs other than shells stand between a session's program and a command.
+func TestIsBetween(t *testing.T) {
+	for arguments, want := range map[string]bool{
+		"timeout 5 oacp next": true, "python3 agent.py": true, "node /opt/tool.js": true, "xargs oacp ack": true,
+		"node /usr/bin/gemini --acp": false, "codex exec": false, "agent": false, "bash": false, "-zsh": false, "bash -i": false,
+	} {
+		words := strings.Fields(arguments)
+		p := Info{Name: words[0], Arguments: strings.Join(words, "\x00") + "\x00"}
+		if got := p.isBetween(); got != want {
+			t.Errorf("%q is between: %t, want %t", arguments, got, want)
 		}
 	}
 }

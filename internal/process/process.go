@@ -55,6 +55,8 @@ func Ended(mark string) bool {
 type Info struct {
 	Process
 	Parent int
+	// Leader reports whether it leads a session, as the shell of a terminal does, or a service.
+	Leader bool
 	// Name is the name of the program, and Arguments its command line, separated by NUL.
 	Name, Arguments string
 }
@@ -66,24 +68,36 @@ func (p Info) isShell() bool {
 	return slices.Contains(shells, strings.TrimPrefix(path.Base(p.Name), "-"))
 }
 
-// runsText reports whether the process is a shell that runs a text, as programs start it for one command.
-func (p Info) runsText() bool {
-	if !p.isShell() {
-		return false
+// wrappers are programs that run another command and end with it, and interpreters are those of scripts.
+var (
+	wrappers     = []string{"timeout", "gtimeout", "nice", "nohup", "stdbuf", "time", "xargs", "watch", "script", "make", "sudo"}
+	interpreters = []string{"python", "node", "ruby", "perl", "php", "deno", "bun"}
+	// programs are those of sessions that are scripts of an interpreter.
+	programs = []string{"claude", "codex", "gemini", "opencode", "qwen"}
+)
+
+// isBetween reports whether the process stands between a program and the commands that it runs: a shell that runs a text or a
+// script, an interpreter, or a program that wraps a command.
+func (p Info) isBetween() bool {
+	name := path.Base(p.Name)
+	arguments := strings.Split(strings.TrimSuffix(p.Arguments, "\x00"), "\x00")
+	switch {
+	case slices.Contains(wrappers, name):
+		return true
+	case p.isShell(): // a shell with arguments other than --options is not interactive
+		return slices.ContainsFunc(arguments[1:], func(a string) bool {
+			return !strings.HasPrefix(a, "-") || !strings.HasPrefix(a, "--") && strings.Contains(a, "c")
+		})
 	}
-	for _, option := range strings.Split(p.Arguments, "\x00")[1:] {
-		if !strings.HasPrefix(option, "-") {
-			break
-		}
-		if !strings.HasPrefix(option, "--") && strings.Contains(option, "c") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(interpreters, func(i string) bool { return strings.HasPrefix(name, i) }) &&
+		!slices.ContainsFunc(arguments[1:], func(a string) bool {
+			return slices.ContainsFunc(programs, func(program string) bool { return strings.HasPrefix(path.Base(a), program) })
+		})
 }
 
-// Caller returns the program that called this process: the one that claude names in the environment, or the nearest
-// ancestor that is not a shell for one command. So a script is a program, and so is the shell of a terminal.
+// Caller returns the program that called this process, which outlives it: the one that claude names in the environment, or the
+// nearest ancestor that does not only stand between, or leads a session. So the shell of a terminal is a program, and a script
+// that was started in it is none.
 func Caller(getenv func(string) string) Info {
 	if pid, err := strconv.Atoi(getenv("CLAUDE_PID")); err == nil && pid > 1 {
 		if p := Read(pid); p.PID > 0 {
@@ -91,7 +105,7 @@ func Caller(getenv func(string) string) Info {
 		}
 	}
 	return ancestor(func(p, parent Info) bool {
-		return p.runsText() || p.isShell() && p.Arguments == parent.Arguments // a subshell
+		return !p.Leader && (p.isBetween() || p.isShell() && p.Arguments == parent.Arguments) // a subshell
 	})
 }
 
@@ -104,7 +118,7 @@ func Ancestor() Info {
 // The script npm/oacp.js, which may have started this program, is none: it names itself in the environment.
 func ancestor(skip func(p, parent Info) bool) Info {
 	p, launcher := Read(os.Getppid()), os.Getenv("OACP_LAUNCHER")
-	for range 8 {
+	for range 16 {
 		if p.Parent <= 1 {
 			return p
 		}

@@ -15,10 +15,11 @@ func Read(pid int) Info {
 		return Info{}
 	}
 	start := info.Proc.P_starttime
+	session, _ := unix.Getsid(pid)
 	arguments, _ := unix.SysctlRaw("kern.procargs2", pid) // it may have ended, or belong to another user
 	return Info{
 		Process: Process{PID: pid, Started: fmt.Sprintf("%d.%06d", start.Sec, start.Usec)},
-		Parent:  int(info.Eproc.Ppid), Name: unix.ByteSliceToString(info.Proc.P_comm[:]),
+		Parent:  int(info.Eproc.Ppid), Leader: session == pid, Name: unix.ByteSliceToString(info.Proc.P_comm[:]),
 		Arguments: parseProcargs2(arguments),
 	}
 }

@@ -105,7 +105,7 @@ type Query struct {
 	Type     schema.Type
 	// Subject is a part of the subject, in any case.
 	Subject string
-	// Text is words that all occur in the subject or the body, in any case, also as parts of words.
+	// Text is words that all occur in the subject, the choices or the body, in any case, also as parts of words.
 	Text string
 	// Conversation and Priority are those of the message. A message without a priority has P2.
 	Conversation schema.ConversationID
@@ -231,7 +231,7 @@ func (q *Query) fits(m *schema.Message) bool {
 	if len(q.words) == 0 {
 		return true
 	}
-	snippet, found := search(q.words, m.Subject, body)
+	snippet, found := search(q.words, strings.Join(append([]string{m.Subject}, m.Choices()...), "\n"), body)
 	m.Body.Text = snippet
 	return found
 }
