@@ -1,11 +1,14 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 func newReturnCommand(s *command.Streams) *cli.Command {
@@ -44,4 +47,15 @@ func (c *call) returnMessage(w *mailbox.Workspace) error {
 	return c.answer(map[string]any{"returned": m.ID, "agent": acts.Agent()}, func() {
 		c.printf("OK: %s is new to %s again\n", visible.Line(m.ID.Short()), acts.Agent())
 	})
+}
+
+// holderText names who has a message.
+func holderText(h track.Holder) string {
+	switch {
+	case h.Session != "":
+		return visible.Line(h.Program) + " session " + visible.Line(shortSession(h.Session))
+	case h.Process.PID > 0:
+		return fmt.Sprintf("process %d", h.Process.PID)
+	}
+	return "a person"
 }

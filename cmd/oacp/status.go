@@ -255,17 +255,6 @@ func printProgress(progress []track.Progress, s *command.Streams) {
 	}
 }
 
-// holderText names who has a message.
-func holderText(h track.Holder) string {
-	switch {
-	case h.Session != "":
-		return visible.Line(h.Program) + " session " + visible.Line(shortSession(h.Session))
-	case h.Process.PID > 0:
-		return fmt.Sprintf("process %d", h.Process.PID)
-	}
-	return "a person"
-}
-
 // shortSession returns the beginning of a long id of a session.
 func shortSession(id string) string {
 	const shown = 8
