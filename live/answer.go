@@ -45,7 +45,7 @@ func (a *Answer) write(h *Hook, e Event, text string) error {
 	event := e.Name
 	if event != SessionStart {
 		out.Shown = headline(text)
-		if !e.isAsked() && e.Prompt != "" {
+		if !e.isAsked() && e.Prompt != "" && h.Program == Claude {
 			out.Shown = headline(e.Prompt) // it woke the session
 		}
 	}

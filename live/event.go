@@ -47,9 +47,10 @@ func (e *Event) matters() bool {
 }
 
 // isAsked reports whether a person caused the event. When a hook wakes claude, the prompt is a
-// notification, which no person wrote.
+// notification, and when Follow rings codex, it is the text of the ring: no person wrote them.
 func (e *Event) isAsked() bool {
-	return e.Name == SessionStart || e.Name == UserPromptSubmit && !strings.HasPrefix(e.Prompt, "<task-notification>")
+	isOwn := strings.HasPrefix(e.Prompt, "<task-notification>") || ringPattern.MatchString(e.Prompt)
+	return e.Name == SessionStart || e.Name == UserPromptSubmit && !isOwn
 }
 
 // maxEvent bounds the size of an event, in bytes: results of tools are large.

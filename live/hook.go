@@ -70,11 +70,8 @@ func (h *Hook) Handle(ctx context.Context, e Event, print func(Answer) error) (e
 
 // wake answers FileChanged when a burst of mail is over, and again as long as some mail has to wait.
 func (h *Hook) wake(ctx context.Context, dir *durable.Dir, e Event, print func(Answer) error) error {
-	var seen time.Time
-	for waited := time.Duration(0); waited < collect && !seen.Equal(h.inboxTime()); waited += burst {
-		if seen = h.inboxTime(); !pause(ctx, burst) {
-			return context.Cause(ctx)
-		}
+	if !h.settle(ctx) {
+		return context.Cause(ctx)
 	}
 	for {
 		var later time.Time
@@ -88,6 +85,17 @@ func (h *Hook) wake(ctx context.Context, dir *durable.Dir, e Event, print func(A
 			return err // the session has ended
 		}
 	}
+}
+
+// settle waits until a burst of mail is over, and reports whether the context is still valid then.
+func (h *Hook) settle(ctx context.Context) bool {
+	var seen time.Time
+	for waited := time.Duration(0); waited < collect && !seen.Equal(h.inboxTime()); waited += burst {
+		if seen = h.inboxTime(); !pause(ctx, burst) {
+			return false
+		}
+	}
+	return true
 }
 
 // openFolder opens the folder with the sessions of the agent, and makes it if it is missing.

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/oacp-go/oacp/schema"
 )
 
 // beginTwo begins two idle sessions, each in its own process.
@@ -46,7 +48,7 @@ func TestOneOfTwoSessions(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := newHooks(t, Claude)
 				h.beginTwo()
-				h.arrive(h.tell("m001"), h.ask("m002"))
+				h.arrive(h.ask("m001"), h.tell("m002"))
 				h.wantNamed(h.on("one", FileChanged), "m001", "m002")
 				for _, event := range strings.Fields(test.events) {
 					h.wantNamed(h.on("one", event))
@@ -199,6 +201,47 @@ func TestCeiling(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestCeilingOfCodex lets 60 messages come in 10 seconds and rings an idle codex for each: the digests of a minute cost
+// defaultBudget, and the follower does not ring while there is no room for the mail.
+func TestCeilingOfCodex(t *testing.T) {
+	t.Parallel()
+	h := newHooks(t, Codex)
+	h.on("s", SessionStart)
+	tokens, names := 0, 0
+	ring := func() {
+		a, err := h.handle(Event{Name: UserPromptSubmit, Session: "s", Prompt: ringText(1, h.Agent)})
+		text := shown(t, UserPromptSubmit, a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tokens, names = tokens+Tokens(text), names+len(named(text))
+		h.on("s", Stop)
+	}
+	for n := range 60 {
+		m := h.tell(fmt.Sprintf("m%03d", n))
+		m.Priority, m.Body = schema.P1, schema.TextValue(strings.Repeat("A line of the body.\n", 40))
+		h.arrive(m)
+		h.now = h.now.Add(time.Second / 6)
+		ring()
+	}
+	if names == 0 || names == 60 || tokens > defaultBudget {
+		t.Errorf("%d messages were named for %d tokens", names, tokens)
+	}
+	f := &follower{hook: h.Hook, id: "s", state: h.state("s")}
+	if files, err := f.unshown(t.Context()); err != nil || len(files) > 0 {
+		t.Errorf("it rings for %d files (%v) in the same minute", len(files), err)
+	}
+	h.now = h.now.Add(defaultPace)
+	if files, err := f.unshown(t.Context()); err != nil || len(files) != 60-names {
+		t.Errorf("a minute later it rings for %d files (%v), want %d", len(files), err, 60-names)
+	}
+	before := names
+	tokens = 0
+	if ring(); names == before || tokens > defaultBudget {
+		t.Errorf("the ring a minute later names %d messages for %d tokens", names-before, tokens)
 	}
 }
 

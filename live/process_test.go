@@ -101,7 +101,11 @@ func (h *hooks) process(e Event, death string) (text string, killed bool) {
 		h.Fatal(err)
 	}
 	hook := exec.Command(os.Args[0])
-	hook.Env = append(os.Environ(), childRole+"="+h.Workspace.Dir(), childDeath+"="+death, "CLAUDE_PID="+strconv.Itoa(os.Getpid()))
+	pid := os.Getpid()
+	if program := h.programs[e.Session]; program != nil {
+		pid = program.Process.Pid
+	}
+	hook.Env = append(os.Environ(), childRole+"="+h.Workspace.Dir(), childDeath+"="+death, "CLAUDE_PID="+strconv.Itoa(pid))
 	hook.Stdin = bytes.NewReader(input)
 	var a Answer
 	a.Stdout, err = hook.Output()
@@ -180,6 +184,7 @@ func TestHooksAtOnce(t *testing.T) {
 	h := newHooks(t, Claude)
 	h.now = time.Now()
 	sessions := []string{"one", "two"}
+	h.programs["two"] = startProgram(t)
 	var want []string
 	for _, s := range sessions {
 		h.on(s, SessionStart)
@@ -209,8 +214,8 @@ func TestHooksAtOnce(t *testing.T) {
 	if slices.Sort(got); !slices.Equal(got, want) {
 		t.Errorf("%q were shown, want %q", got, want)
 	}
-	if living, err := Sessions(h.Workspace); err != nil || len(living) != 2 || living[0].Process.PID != os.Getpid() {
-		t.Errorf("the sessions are %+v (%v), want two of this process", living, err)
+	if living, err := Sessions(h.Workspace); err != nil || len(living) != 2 || living[0].Process == living[1].Process {
+		t.Errorf("the sessions are %+v (%v), want two, each in its process", living, err)
 	}
 }
 

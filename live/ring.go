@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -100,7 +101,7 @@ func followLock(w *mailbox.Workspace, agent schema.AgentName, session string) ex
 // follow looks at the session once, and rings if necessary. It reports whether the session has ended.
 func (f *follower) follow(ctx context.Context) (ended bool) {
 	files, ended, err := f.due(ctx)
-	if len(files) > 0 && pause(ctx, burst) {
+	if len(files) > 0 && f.hook.settle(ctx) {
 		files, ended, err = f.due(ctx)
 		if len(files) > 0 {
 			err = f.ring(ctx, files)
@@ -189,6 +190,10 @@ func (f *follower) unshown(ctx context.Context) (files []string, err error) {
 	}
 	due, _, err := f.hook.reserve(&s, mail.fresh)
 	now := f.hook.now()
+	budget, _ := s.allowance(Event{Name: UserPromptSubmit}, due, digestOptions{Agent: s.Agent, Now: now}, defaultPace)
+	if budget == 0 {
+		return nil, err // the hook of the ring would show nothing
+	}
 	for _, m := range due {
 		if m.isMessage() && wakes(m.Message, now) {
 			files = append(files, m.File)
@@ -197,14 +202,21 @@ func (f *follower) unshown(ctx context.Context) (files []string, err error) {
 	return files, err
 }
 
+// ringText is the prompt of a ring for so many messages, and ringPattern matches it alone.
+func ringText(messages int, agent schema.AgentName) string {
+	if messages == 1 {
+		return fmt.Sprintf("oacp: 1 message waits for %s", agent)
+	}
+	return fmt.Sprintf("oacp: %d messages wait for %s", messages, agent)
+}
+
+var ringPattern = regexp.MustCompile(`^oacp: (1 message waits|\d+ messages wait) for [a-z0-9_-]+\s*$`)
+
 // ring makes codex begin a turn, with a prompt whose hook shows the mail. The prompt has the authority of the user,
 // so it contains nothing from the messages.
 func (f *follower) ring(ctx context.Context, files []string) error {
 	f.rung, f.again = files, f.hook.now().Add(ringAgain)
-	text := fmt.Sprintf("oacp: %d messages wait for %s", len(files), f.hook.Agent)
-	if len(files) == 1 {
-		text = fmt.Sprintf("oacp: 1 message waits for %s", f.hook.Agent)
-	}
+	text := ringText(len(files), f.hook.Agent)
 	limited, cancel := context.WithTimeout(ctx, ringLimit)
 	defer cancel()
 	command := exec.CommandContext(limited, codexOf(f.state.Process), "queue", "--thread", f.id, "--message", text)
