@@ -49,7 +49,7 @@ func (e *Event) matters() bool {
 // isAsked reports whether a person caused the event. When a hook wakes claude, the prompt is a
 // notification, and when Follow rings codex, it is the text of the ring: no person wrote them.
 func (e *Event) isAsked() bool {
-	isOwn := strings.HasPrefix(e.Prompt, "<task-notification>") || ringPattern.MatchString(e.Prompt)
+	isOwn := strings.HasPrefix(e.Prompt, "<task-notification>") || isRing(e.Prompt)
 	return e.Name == SessionStart || e.Name == UserPromptSubmit && !isOwn
 }
 

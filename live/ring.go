@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os/exec"
-	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -202,7 +202,7 @@ func (f *follower) unshown(ctx context.Context) (files []string, err error) {
 	return files, err
 }
 
-// ringText is the prompt of a ring for so many messages, and ringPattern matches it alone.
+// ringText is the prompt of a ring for so many messages.
 func ringText(messages int, agent schema.AgentName) string {
 	if messages == 1 {
 		return fmt.Sprintf("oacp: 1 message waits for %s", agent)
@@ -210,7 +210,15 @@ func ringText(messages int, agent schema.AgentName) string {
 	return fmt.Sprintf("oacp: %d messages wait for %s", messages, agent)
 }
 
-var ringPattern = regexp.MustCompile(`^oacp: (1 message waits|\d+ messages wait) for [a-z0-9_-]+\s*$`)
+// isRing reports whether a prompt is the text of a ring.
+func isRing(prompt string) bool {
+	words := strings.Fields(prompt)
+	if len(words) != 6 {
+		return false
+	}
+	n, err := strconv.Atoi(words[1])
+	return err == nil && strings.TrimSpace(prompt) == ringText(n, schema.AgentName(words[5]))
+}
 
 // ring makes codex begin a turn, with a prompt whose hook shows the mail. The prompt has the authority of the user,
 // so it contains nothing from the messages.
