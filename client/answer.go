@@ -28,13 +28,16 @@ type Request struct {
 // An Answer is what the agent says to a message. Request.Draft makes it; the caller fills in the body or a choice.
 type Answer struct {
 	Draft
-	// Choose is one of the choices of the message, or its number. It gives the body, if there is none.
+	// Choose is one of the choices of the message, its number, or the key of another Option. It gives the type, and the body if
+	// there is none and the option needs no text.
 	Choose string
 	// Final marks a message of any type as the complete answer, as Acknowledge does, except for a question back. Acknowledge
 	// takes the message out of the inbox once the answer is sent.
 	Final, Acknowledge bool
 	// Decline says that the agent will not do what the message asks for. The body is the reason.
 	Decline bool
+	// taken is set once it is an Option.
+	taken bool
 	// Again sends another answer to a message that is answered, or that something else works on.
 	Again bool
 }
@@ -138,21 +141,25 @@ func (p *Prepared) decline() error {
 
 // Prepare checks an answer as Answer does.
 func (r *Request) Prepare(ctx context.Context, a Answer) (*Prepared, error) {
+	if a.Choose != "" {
+		o, err := FindOption(r.Message, a.Choose)
+		if err == nil {
+			err = a.Take(r.Message, o)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
 	p := &Prepared{Message: a.Message, client: r.client, options: a.SendOptions, once: a.Once, request: r, again: a.Again}
 	if a.Final && a.Type == schema.Question {
 		return nil, ErrFinalQuestion
-	}
-	if a.Choose != "" {
-		if err := p.Message.Choose(r.Message, a.Choose); err != nil {
-			return nil, err
-		}
 	}
 	if a.Decline {
 		if err := p.decline(); err != nil {
 			return nil, err
 		}
 	}
-	if conversation.Conclude(&p.Message, r.Message, a.Final, a.Acknowledge) {
+	if conversation.Conclude(&p.Message, r.Message, a.Final, a.Acknowledge) && !a.taken {
 		p.Notes = append(p.Notes, fmt.Sprintf("a %s does not answer a %s, unless it is final", p.Message.Type, r.Message.Type))
 	}
 	if a.Acknowledge {

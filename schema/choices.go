@@ -130,7 +130,7 @@ func (m *Message) Choice() string {
 // Choose answers a request with one of its choices, which becomes the first line of the body. The text is the choice, its
 // number, or a beginning that no other choice has.
 func (m *Message) Choose(request *Message, text string) error {
-	choice, err := request.findChoice(strings.TrimSpace(text))
+	choice, err := request.FindChoice(text)
 	if err != nil {
 		return err
 	}
@@ -148,8 +148,9 @@ func (m *Message) Choose(request *Message, text string) error {
 	return nil
 }
 
-func (m *Message) findChoice(text string) (found string, err error) {
-	choices := m.Choices()
+// FindChoice returns the choice of the message that a text names, as for Choose.
+func (m *Message) FindChoice(text string) (found string, err error) {
+	choices, text := m.Choices(), strings.TrimSpace(text)
 	if number, err := strconv.Atoi(text); err == nil && number >= 1 && number <= len(choices) {
 		return choices[number-1], nil
 	}

@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -187,8 +188,8 @@ func (s *decision) print() {
 	s.printf("%s %s (%s): %s\n", visible.Line(string(m.From)), verb, visible.Line(about), paint(s.Streams, bold, visible.Line(m.Subject)))
 	s.printQuestionsBack()
 	s.printf("\n%s\n\n", strings.TrimSuffix(visible.Lines(m.BodyText()), "\n"))
-	for i, choice := range m.Choices() {
-		s.printf("  %d  %s\n", i+1, visible.Line(choice))
+	for i, o := range s.options() {
+		s.printf("  %d  %s\n", i+1, visible.Line(o.Label))
 	}
 }
 
@@ -214,7 +215,7 @@ func (s *decision) printQuestionsBack() {
 // decide asks until the message is answered or skipped, or waits no more, and reports whether the person quits.
 func (s *decision) decide() (quit bool, err error) {
 	keys, valid := "t text, e editor, a acknowledge without an answer, s skip, q quit", "t, e, a, s, q"
-	if n := len(s.message.Choices()); n > 0 {
+	if n := len(s.options()); n > 0 {
 		keys, valid = "number or name, "+keys, fmt.Sprintf("1 to %d, or %s", n, valid)
 	}
 	for {
@@ -256,9 +257,30 @@ func (s *decision) decide() (quit bool, err error) {
 	}
 }
 
-// act does what the line says. The line is a choice unless it is a key.
+// options are the answers with a number: all but that of a text alone and the acknowledgement.
+func (s *decision) options() []client.Option {
+	return slices.DeleteFunc(client.OptionsOf(s.message), func(o client.Option) bool { return o.Default || o.Type == "" })
+}
+
+// option returns the numbered answer that the line names by its number, its name, or the beginning of it that no other one has.
+func (s *decision) option(line string) (found client.Option, err error) {
+	options := s.options()
+	if number, err := strconv.Atoi(line); err == nil && number >= 1 && number <= len(options) {
+		return options[number-1], nil
+	}
+	if found, err = client.FindOption(s.message, line); err == nil {
+		return found, nil
+	}
+	named := slices.DeleteFunc(options, func(o client.Option) bool { return !strings.HasPrefix(strings.ToLower(o.Label), strings.ToLower(line)) })
+	if len(named) != 1 {
+		return found, err
+	}
+	return named[0], nil
+}
+
+// act does what the line says. The line is an option unless it is a key.
 func (s *decision) act(line string) (err error) {
-	text := ""
+	text, option := "", client.DefaultOption(s.message)
 	switch line {
 	case "a":
 		done, err := s.acts.Acknowledge(s.ctx, string(s.message.ID))
@@ -271,12 +293,14 @@ func (s *decision) act(line string) (err error) {
 	case "e":
 		text, err = s.edit()
 	default:
-		return s.answer(line, "")
+		if option, err = s.option(line); err == nil && option.NeedsText {
+			text, err = s.ask("text> ")
+		}
 	}
 	if err != nil {
 		return err
 	}
-	return s.answer("", text)
+	return s.answer(option, text)
 }
 
 // A goneError says what became of a message that the person was asked about.
@@ -316,9 +340,9 @@ func (s *decision) ask(prompt string) (line string, err error) {
 // errNothing reports that the person wrote no answer.
 var errNothing = errors.New("there is no text")
 
-// answer sends a choice or a text as oacp reply --ack does.
-func (s *decision) answer(choice, text string) error {
-	if choice == "" && strings.TrimSpace(text) == "" {
+// answer sends an option with a text.
+func (s *decision) answer(option client.Option, text string) error {
+	if option.NeedsText && strings.TrimSpace(text) == "" {
 		return errNothing
 	}
 	if err := s.checkWaits(); err != nil { // the person may have written for long
@@ -329,7 +353,10 @@ func (s *decision) answer(choice, text string) error {
 		return err
 	}
 	answer := request.Draft()
-	answer.Body, answer.Choose, answer.Acknowledge = schema.TextValue(text), choice, true
+	answer.Body, answer.Acknowledge = schema.TextValue(text), option.Acknowledges
+	if err := answer.Take(s.message, option); err != nil {
+		return err
+	}
 	p, err := request.Prepare(s.ctx, answer)
 	if err != nil {
 		return err

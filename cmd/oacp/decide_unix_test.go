@@ -30,7 +30,7 @@ func TestDecide(t *testing.T) {
 		t.Errorf("the stage of a message that decide shows: %s", got)
 	}
 	one.Press("7", "Enter")
-	one.Await("choose 1 to 3, or t, e, a, s, q")
+	one.Await("choose 1 to 5, or t, e, a, s, q")
 	one.Press("e", "Enter")
 	one.Await("not sent: editor")
 	one.Say("Later")
@@ -79,9 +79,9 @@ func TestDecideMeanwhile(t *testing.T) {
 	}
 	first := ask("One?")
 	term := terminal.Start(t, terminal.Options{Command: []string{"oacp", "decide", "--dir", c.Dir}, Env: []string{"EDITOR=false"}})
-	term.Await("1 of 1", "One?", "quit>")
-	term.Press("1", "Enter")
-	term.Await("choose t, e, a, s, q")
+	term.Await("1 of 1", "One?", "2  Decline", "quit>")
+	term.Press("9", "Enter")
+	term.Await("choose 1 to 2, or t, e, a, s, q")
 	second := ask("Two?")
 	c.must(t, "--as-person", "ack", first, "--agent", "anna")
 	term.Press("a", "Enter")

@@ -71,7 +71,7 @@ EXAMPLES:
    oacp reply ID --type question --body-file questions.md`,
 		Flags: slices.Concat(d.composeFlags(), []cli.Flag{
 			&cli.BoolFlag{Name: "ack", Usage: "acknowledge the message after sending the answer, which is final", Destination: &d.ack},
-			&cli.StringFlag{Name: "choose", Usage: "answer with `CHOICE` or its number", Destination: &d.choose},
+			&cli.StringFlag{Name: "choose", Usage: "answer with `CHOICE`, its number, or approve, accept…", Destination: &d.choose},
 			&cli.StringFlag{Name: "decline", Usage: "refuse, and say why: `REASON`", Destination: &d.decline},
 			&cli.BoolFlag{Name: "final", Usage: "mark this as the complete answer, whatever its type", Destination: &d.final},
 			&cli.GenericFlag{Name: "type", Aliases: []string{"t"}, Usage: "the answer's type is `TYPE` (default: the type that answers the message)", Value: command.Type(&d.fields.Type)},

@@ -30,7 +30,7 @@ type sendMessageInput struct {
 type replyMessageInput struct {
 	messageIDInput
 	Body        schema.Value `json:"body,omitempty" jsonschema:"Optional with choose."`
-	Choose      string       `json:"choose,omitempty" jsonschema:"One of its choices."`
+	Choose      string       `json:"choose,omitempty" jsonschema:"One of its choices, or approve, changes, accept, done, ask."`
 	Decline     string       `json:"decline,omitempty" jsonschema:"Why you will not do it; without body."`
 	Type        schema.Type  `json:"type,omitempty" jsonschema:"Default: the one that answers, such as review_feedback."`
 	Subject     string       `json:"subject,omitempty" jsonschema:"Default: Re: and its subject."`

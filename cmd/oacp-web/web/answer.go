@@ -3,7 +3,6 @@ package web
 import (
 	"cmp"
 	"context"
-	"errors"
 	"net/http"
 	"strings"
 
@@ -20,12 +19,8 @@ var errReadOnly = failure.Usagef("this server sends nothing, because it acts for
 type replyForm struct {
 	ID      schema.ID
 	To      schema.AgentName
-	Choices []string
+	Options []client.Option
 	Text    string
-	// Asks is set for a question back, which does not answer the message.
-	Asks bool
-	// Keeps is set if the message stays in the inbox.
-	Keeps   bool
 	Pending bool
 	// Again sends another answer to a message that is answered, or that something else works on. MayAgain offers that.
 	Again, MayAgain bool
@@ -33,14 +28,14 @@ type replyForm struct {
 }
 
 func newReplyForm(v *messageView) *replyForm {
-	return &replyForm{ID: v.ID, To: v.From, Choices: v.Choices(), Pending: v.Pending}
+	return &replyForm{ID: v.ID, To: v.From, Options: client.OptionsOf(v.Message), Pending: v.Pending}
 }
 
 // reply sends what the form says, and then shows the conversation. After an error it shows the form again, as it was.
 func (s *Server) reply(w http.ResponseWriter, r *http.Request) {
 	form := replyForm{
 		ID: schema.ID(r.PathValue("id")), Text: strings.ReplaceAll(r.PostFormValue("text"), "\r\n", "\n"),
-		Asks: r.PostFormValue("asks") != "", Keeps: r.PostFormValue("keeps") != "", Again: r.PostFormValue("again") != "",
+		Again: r.PostFormValue("again") != "",
 	}
 	receipt, err := s.send(r.Context(), &form, r.PostFormValue("choose"))
 	switch {
@@ -74,20 +69,20 @@ func (s *Server) send(ctx context.Context, form *replyForm, choice string) (*cli
 		return nil, err
 	}
 	m := request.Message
-	form.ID, form.To, form.Choices = m.ID, m.From, m.Choices()
+	form.ID, form.To, form.Options = m.ID, m.From, client.OptionsOf(m)
 	_, pendingErr := s.w.Pending(ctx, string(m.ID), s.options.Person)
 	form.Pending = pendingErr == nil
-	if choice == "" && strings.TrimSpace(form.Text) == "" {
-		return nil, &failure.Error{Code: "invalid_message", Err: errors.New("body: there is no text"), Hint: "write an answer, or mark the message as done without one"}
+	option := client.DefaultOption(m)
+	if choice != "" {
+		if option, err = client.FindOption(m, choice); err != nil {
+			return nil, err
+		}
 	}
 	answer := request.Draft()
-	answer.Body, answer.Choose, answer.Again = schema.TextValue(form.Text), choice, form.Again
-	answer.Final, answer.Acknowledge = !form.Asks && !form.Keeps, form.Pending && !form.Keeps && !form.Asks
-	switch {
-	case form.Asks:
-		answer.Type = schema.Question
-	case answer.Type == schema.HandoffComplete: // its body has a structure
-		answer.Type = schema.Notification
+	answer.Body, answer.Again = schema.TextValue(form.Text), form.Again
+	answer.Final, answer.Acknowledge = option.Final, form.Pending && option.Acknowledges
+	if err := answer.Take(m, option); err != nil {
+		return nil, err
 	}
 	return request.Answer(ctx, answer)
 }

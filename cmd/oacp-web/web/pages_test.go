@@ -159,6 +159,28 @@ func TestTones(t *testing.T) {
 	}
 }
 
+// TestAnswersOfAType checks that the page offers the answers that the type of a message has, and sends what they say.
+func TestAnswersOfAType(t *testing.T) {
+	w := newWorkspace(t)
+	draft := mailboxtest.Draft("anna")
+	draft.Type = schema.ReviewRequest
+	asked := mailboxtest.Send(t, w, draft).Message
+	b := newBrowser(t, w, "anna").login()
+	page := b.page("/m/" + string(asked.ID))
+	for _, want := range []string{`value="approve">Approve<`, `class="main">Ask for changes<`, `value="ask">`, `value="decline">`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %s", want)
+		}
+	}
+	if got := b.post("/m/"+string(asked.ID)+"/reply", url.Values{"choose": {"approve"}, "text": {""}}); got.Code != http.StatusSeeOther {
+		t.Errorf("approved: %d\n%s", got.Code, textOf(got.Body.String()))
+	}
+	if sent := sentBy(t, w, "anna"); len(sent) != 1 || sent[0].Message.Type != schema.ReviewLGTM || !sent[0].Message.Answers(asked) {
+		t.Errorf("anna sent %+v", sent)
+	}
+	mailboxtest.WantFiles(t, w, "agents/anna/inbox")
+}
+
 // TestSendFails checks that a text is not lost if the message is gone, is not to the person, or cannot be written.
 func TestSendFails(t *testing.T) {
 	w := newWorkspace(t)

@@ -1,0 +1,68 @@
+package client_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/oacp-go/oacp/client"
+	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// TestOptions takes each answer that a message of each type has, and checks that what is sent is what the option says.
+func TestOptions(t *testing.T) {
+	for _, of := range schema.Types() {
+		for _, o := range client.OptionsOf(&schema.Message{Type: of}) {
+			if o.Type == "" {
+				continue
+			}
+			t.Run(string(of)+"/"+o.Key, func(t *testing.T) {
+				w := mailboxtest.New(t, "claude", "codex")
+				m := mailboxtest.Draft("codex")
+				m.Type = of
+				switch of {
+				case schema.Handoff:
+					m.Body = schema.TextValue(handoff)
+				case schema.HandoffComplete:
+					m.Body = schema.TextValue(handoffComplete)
+				}
+				sent := mailboxtest.Send(t, w, m).Message
+				r, err := newClient(t, w, "codex").Request(t.Context(), string(sent.ID))
+				if err != nil {
+					t.Fatal(err)
+				}
+				a := r.Draft()
+				a.Choose, a.Acknowledge = o.Key, o.Acknowledges
+				if o.NeedsText {
+					if _, err := r.Answer(t.Context(), a); codeOf(err) != "invalid_message" {
+						t.Errorf("without a text: %v", err)
+					}
+					a.Body = schema.TextValue("Because.")
+				}
+				receipt, err := r.Answer(t.Context(), a)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := receipt.Message()
+				if got.Type != o.Type || got.IsDeclined() != o.Declines || strings.TrimSpace(got.BodyText()) == "" {
+					t.Errorf("sent %+v, want %+v", got, o)
+				}
+				if answers := of.IsRequest() && o.Final; receipt.Answers != answers || (receipt.Acknowledged != "") != o.Acknowledges {
+					t.Errorf("answers: %v, acknowledged: %q; want %+v", receipt.Answers, receipt.Acknowledged, o)
+				}
+			})
+		}
+	}
+}
+
+// The bodies of types that have fields.
+const (
+	handoff = `source_agent: claude
+target_agent: codex
+intent: Port it.
+artifacts_to_review: [main.go]
+definition_of_done: [it builds]
+context_bundle: {files_touched: [main.go], decisions_made: [none], blockers_hit: [none], suggested_next_steps: [build]}
+`
+	handoffComplete = "issue: none\npr: 0\nbranch: main\ntests_run: all\nnext_owner: codex\n"
+)
