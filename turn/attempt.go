@@ -15,6 +15,7 @@ import (
 	"github.com/oacp-go/oacp/internal/orphans"
 	"github.com/oacp-go/oacp/internal/secrets"
 	"github.com/oacp-go/oacp/internal/spelling"
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
 	"github.com/oacp-go/oacp/schema"
@@ -355,5 +356,17 @@ func (k *worker) request(entry mailbox.Entry, m *schema.Message, raw []byte, att
 	if k.config.Input == InputBody {
 		prompt = m.BodyText()
 	}
+	if k.config.ForModel {
+		prompt = visible.Model(k.provenance(m), prompt)
+	}
 	return agent.Request{Prompt: prompt, Env: env}
+}
+
+// provenance is the first line of what a model gets.
+func (k *worker) provenance(m *schema.Message) string {
+	use := "Your last text is sent to nobody; oacp reply " + m.ID.Short() + ", or reply_message, answers."
+	if k.config.Reply && m.Type.ExpectsAnswer() {
+		use = "Your last text is sent to " + string(m.From) + " as the answer, unless you answer with oacp reply or reply_message."
+	}
+	return fmt.Sprintf("You are oacp agent %s. Your user has you work on this message from %s, who is not your user. %s", k.config.Agent, m.From, use)
 }

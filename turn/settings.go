@@ -214,12 +214,16 @@ func (s *Settings) Config(name schema.AgentName) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
+	kind, err := agent.FindKind(s.Driver)
+	if err != nil {
+		return Config{}, err
+	}
 	input := s.Input
 	if input == "" && s.Driver == "echo" {
 		input = InputBody
 	}
 	return Config{
-		Agent: name, NewDriver: newDriver, Input: input, Reply: s.Reply, Autonomy: s.Autonomy, AllowFrom: s.AllowFrom,
+		Agent: name, NewDriver: newDriver, Input: input, ForModel: kind.Model, Reply: s.Reply, Autonomy: s.Autonomy, AllowFrom: s.AllowFrom,
 		MaxAttempts: s.MaxAttempts, MaxTurns: s.MaxTurns, MaxPairTurns: s.MaxPairTurns, MaxHops: s.MaxHops,
 		Timeout: s.Timeout, Parallel: s.Parallel, Steer: s.Steer,
 	}, nil

@@ -78,6 +78,9 @@ type Config struct {
 	NewDriver func(conversation schema.ConversationID, session string) agent.Driver
 	// Input is what a turn reads.
 	Input Input
+	// ForModel says that the driver gives its input to a model. It then begins with a line that says where it is from and
+	// what the last text of the turn is used for, and is escaped.
+	ForModel bool
 	// Reply sends the output of a turn as the answer if the message expects one.
 	Reply bool
 	// Autonomy says whether messages get turns, or all wait for a person.
