@@ -178,7 +178,7 @@ func (t *tracker) progress(m *schema.Message, name schema.AgentName, files []mai
 		p.Working = &Working{At: inSeconds(rec.Working.At), Text: rec.Working.Text, Finished: rec.Working.Finished}
 	}
 	p.addReplies(m, rec, t.replies)
-	if name, err := m.LongFileName(); err == nil && state.kept[name] {
+	if state.hasKept(m) {
 		p.Recall = &RecallRequest{inSeconds(rec.RecalledAt), true}
 	}
 	places := make(map[mailbox.Box]mailbox.Entry)
@@ -294,6 +294,16 @@ func (t *tracker) inbox(name schema.AgentName) (*inboxState, error) {
 	}
 	t.inboxes[name] = s
 	return s, nil
+}
+
+// hasKept reports whether the agent kept a message although its sender took it back. Most agents kept none, and parsing an id
+// takes time.
+func (s *inboxState) hasKept(m *schema.Message) bool {
+	if len(s.kept) == 0 {
+		return false
+	}
+	name, err := m.LongFileName()
+	return err == nil && s.kept[name]
 }
 
 // known returns the record of a message, or an empty one. The id is precise enough for a report.
