@@ -335,7 +335,11 @@ func (c *acp) done(t *residentTurn, m *rpcMessage) {
 	if refused, ok := errors.AsType[*rpcError](err); ok {
 		err = refused.failure(c.driver.release.program)
 	} else if err == nil && done.StopReason != "end_turn" && (done.StopReason != "cancelled" || c.refused == nil) { // a refusal ends a turn of codex-acp
-		err = &ReportedError{Text: "the turn ended with the reason " + done.StopReason}
+		text := "the turn ended with the reason " + done.StopReason
+		err = &ReportedError{Text: text}
+		if kindOf(0, done.StopReason) == TooLong {
+			err = &APIError{Kind: TooLong, Text: text}
+		}
 	}
 	if err == nil {
 		c.driver.adopt(c.session, true)

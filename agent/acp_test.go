@@ -203,7 +203,7 @@ func TestACPFailures(t *testing.T) {
 		{"fail API Error: 401 invalid x-api-key", NotLoggedIn, "log in with"},
 		{"fail unexpected status 500 Internal", Failing, "try again later"},
 		{"fail You exceeded your current quota", RateLimited, "wait until"},
-		{"stop max_tokens", "", "the turn ended with the reason max_tokens"},
+		{"stop max_tokens", TooLong, "the turn ended with the reason max_tokens"},
 		{"stop refusal", "", "the turn ended with the reason refusal"},
 	}
 	for _, test := range tests {

@@ -226,7 +226,7 @@ func TestCodexFailures(t *testing.T) {
 		{`{"message":"x","codexErrorInfo":"policyCapacityUnavailable"}`, Failing, 0},
 		{`{"message":"x","codexErrorInfo":"internalServerError"}`, Failing, 0},
 		{`{"message":"x","codexErrorInfo":"modelNotFound"}`, Misconfigured, 0},
-		{`{"message":"x","codexErrorInfo":"contextWindowExceeded"}`, Refused, 0},
+		{`{"message":"x","codexErrorInfo":"contextWindowExceeded"}`, TooLong, 0},
 		{`{"message":"x","codexErrorInfo":"cyberPolicy"}`, Refused, 0},
 		{`{"message":"x","codexErrorInfo":"badRequest"}`, Refused, 0},
 		{`{"message":"x","codexErrorInfo":{"httpConnectionFailed":{"httpStatusCode":401}}}`, NotLoggedIn, 401},
@@ -241,7 +241,7 @@ func TestCodexFailures(t *testing.T) {
 		{`{"message":"We’re currently experiencing high demand, which may cause temporary errors."}`, Failing, 0},
 		{`{"message":"Selected model is at capacity. Please try a different model."}`, Failing, 0},
 		{`{"message":"You’ve hit your usage limit."}`, RateLimited, 0},
-		{`{"message":"Codex ran out of room in the model's context window."}`, Refused, 0},
+		{`{"message":"Codex ran out of room in the model's context window."}`, TooLong, 0},
 		{`{"message":"exceeded retry limit, last status: 429 Too Many Requests"}`, RateLimited, 429},
 		{`{"message":"unexpected status 401 Unauthorized: x","codexErrorInfo":"other"}`, NotLoggedIn, 401},
 		{`{"message":"x","codexErrorInfo":"other"}`, "", 0},
@@ -269,8 +269,8 @@ func TestCodexFailures(t *testing.T) {
 }
 
 func TestCodexFailureInJSON(t *testing.T) {
-	failure := codexFailure{Message: `{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long"}}` + "\n"}
-	if got, want := failure.err().Error(), "the agent reported a failure: prompt is too long"; got != want {
+	failure := codexFailure{Message: `{"type":"error","error":{"type":"invalid_request_error","message":"no such tool"}}` + "\n"}
+	if got, want := failure.err().Error(), "the agent reported a failure: no such tool"; got != want {
 		t.Errorf("error %q, want %q", got, want)
 	}
 }

@@ -43,9 +43,11 @@ const (
 	// Refused: the service rejects the request as too long, malformed or against a policy. The
 	// message may be to blame.
 	Refused APIErrorKind = "refused"
+	// TooLong: the session has no room for the request, or its limit of output or of turns is reached. A new session may have.
+	TooLong APIErrorKind = "too_long"
 )
 
-// APIError is a failure of the service behind an agent. All kinds but Refused match ErrUnavailable:
+// APIError is a failure of the service behind an agent. All kinds but Refused and TooLong match ErrUnavailable:
 // no message is to blame, and a later turn may succeed.
 type APIError struct {
 	Kind APIErrorKind
@@ -69,10 +71,16 @@ func (e *APIError) Error() string {
 }
 
 func (e *APIError) Explain() (code, hint string) {
-	if e.Kind == Refused {
+	if !e.Is(ErrUnavailable) {
 		return "", ""
 	}
 	return "agent_unavailable", ""
+}
+
+// IsTooLong reports whether a turn failed because its session has no room for it.
+func IsTooLong(err error) bool {
+	failure, ok := errors.AsType[*APIError](err)
+	return ok && failure.Kind == TooLong
 }
 
 // brief returns what happened on one line.
@@ -87,7 +95,7 @@ func (e *APIError) brief() string {
 
 // Is reports whether the failure is one of availability.
 func (e *APIError) Is(target error) bool {
-	return target == ErrUnavailable && e.Kind != Refused
+	return target == ErrUnavailable && e.Kind != Refused && e.Kind != TooLong
 }
 
 // kindOfStatus returns the kind of failure that an HTTP status means. A status that does not blame
@@ -131,7 +139,8 @@ var failureWords = failureTable{
 	{RateLimited, []string{"usageLimitExceeded", "rateLimitExceeded", "rate_limit", "billing_error",
 		"usage_limit_reached", "model_requires_usage_credits", "long_context_credits_required"}},
 	{Misconfigured, []string{"modelNotFound", "model_not_found", "claude_code_version_too_old", "effort_requires_thinking", "advisor_incompatible"}},
-	{Refused, []string{"contextWindowExceeded", "sessionBudgetExceeded", "cyberPolicy", "misalignmentPolicyViolation",
+	{TooLong, []string{"contextWindowExceeded", "sessionBudgetExceeded", "max_tokens", "max_turn_requests", "error_max_turns"}},
+	{Refused, []string{"cyberPolicy", "misalignmentPolicyViolation",
 		"tooManyDenials", "inferenceHookDenied", "badRequest"}},
 }
 
@@ -139,7 +148,8 @@ var failureWords = failureTable{
 var vagueWords = failureTable{
 	{Failing, []string{"httpConnectionFailed", "responseStreamConnectionFailed", "responseStreamDisconnected", "internalServerError",
 		"responseTooManyFailedAttempts", "serverOverloaded", "flexUnavailable", "policyCapacityUnavailable"}},
-	{Refused, []string{"invalid_request", "max_output_tokens"}},
+	{TooLong, []string{"max_output_tokens"}},
+	{Refused, []string{"invalid_request"}},
 }
 
 // kindOf returns the kind of a failure with a program's words for it and an HTTP status, "" if both
@@ -159,7 +169,8 @@ func kindOf(status int, words ...string) APIErrorKind {
 // its own. Most are failures that every message would meet, although services often give them the status of
 // a bad request. Those of kind Refused are about the message, but look like others.
 var failureTexts = failureTable{
-	{Refused, []string{"content_filter", "context window"}},
+	{TooLong, []string{"context window", "prompt is too long", "context_length"}},
+	{Refused, []string{"content_filter"}},
 	{Failing, []string{"stream disconnected", "connection failed", "high demand", "at capacity", "capacity is unavailable"}},
 	{RateLimited, []string{"usage limit", "quota exceeded", "current quota", "out of credits", "insufficient credits",
 		"credit balance", "your billing", "billing hard limit", "spend cap"}},

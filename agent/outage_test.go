@@ -51,7 +51,7 @@ func TestAPIErrors(t *testing.T) {
 		{"400, option", bad("Unsupported value: 'xhigh' is not supported with the 'x' model."), Misconfigured, Misconfigured},
 		{"400, thinking", bad("thinking.type: adaptive thinking is not supported on this model"), Misconfigured, Misconfigured},
 		{"400, tool", bad("tools.14.custom.input_schema: JSON schema is invalid"), Misconfigured, Misconfigured},
-		{"400, long", bad("prompt is too long: 209245 tokens > 200000 maximum"), Refused, ""},
+		{"400, long", bad("prompt is too long: 209245 tokens > 200000 maximum"), TooLong, TooLong},
 		{"400, policy", bad("Output blocked by content filtering policy"), Refused, ""},
 		{"429, no quota", says(429, "insufficient_quota", "You exceeded your current quota."), RateLimited, RateLimited},
 		{"401", refusal(401, "authentication_error"), NotLoggedIn, NotLoggedIn},
@@ -93,7 +93,7 @@ func TestAPIErrors(t *testing.T) {
 					want = test.claude
 				}
 				t.Log(verdict(err))
-				blamed := want == Refused || want == ""
+				blamed := want == Refused || want == TooLong || want == ""
 				if got := apiKind(err); got != want || err == nil || errors.Is(err, ErrUnavailable) == blamed {
 					t.Errorf("error %v is of kind %q, matches ErrUnavailable: %v; want kind %q", err, got, errors.Is(err, ErrUnavailable), want)
 				}

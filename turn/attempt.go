@@ -87,9 +87,10 @@ func (k *worker) attempt(ctx context.Context, held claim, it *item, m *schema.Me
 	}
 	unstopped := context.WithoutCancel(ctx)
 	var session string
+	isFresh := false // the last session had no room
 	k.journal.View(func(h *track.History) {
 		if c := h.Conversations[it.Conversation]; c != nil {
-			session = c.Session
+			session, isFresh = c.Session, c.Full
 		}
 	})
 	driver, err := k.drivers.Get(ctx, string(it.Conversation), session, true)
@@ -114,7 +115,11 @@ func (k *worker) attempt(ctx context.Context, held claim, it *item, m *schema.Me
 	}
 	over, steered := make(chan struct{}), make(chan []joined)
 	go func() { steered <- k.steer(held.ctx, over, it, marked, mark) }()
-	result, err := k.turn(orphans.WithMark(held.ctx, mark), driver, k.request(k.entryOf(it), m, raw, rec.Attempts), &rec)
+	request := k.request(k.entryOf(it), m, raw, rec.Attempts)
+	if isFresh {
+		request.Prompt = fmt.Sprintf(freshSession, it.Conversation) + request.Prompt
+	}
+	result, err := k.turn(orphans.WithMark(held.ctx, mark), driver, request, &rec)
 	close(over)
 	with := <-steered
 	if err = k.confirm(ctx, held, it, err); err != nil {
@@ -137,6 +142,10 @@ func (k *worker) attempt(ctx context.Context, held claim, it *item, m *schema.Me
 	o.joined = k.endJoined(ctx, with, result, nil)
 	return o
 }
+
+// freshSession comes before the first request of a session that takes the place of a full one.
+const freshSession = "[The session of this conversation had no room for more, so this is a new session, which does not know what was said and done " +
+	"before. `oacp thread %s` shows the messages of the conversation.]\n\n"
 
 // errTaken keeps a turn from beginning, because another program has got the message.
 var errTaken = errors.New("another program has the message")
@@ -234,14 +243,11 @@ func (k *worker) succeed(ctx context.Context, m *schema.Message, rec *track.Reco
 	f.Session = result.SessionID
 	f.DurationMS = result.Duration.Milliseconds()
 	f.Usage = track.Usage(result.Usage)
-	if f.Send = k.answer(m, rec, result); f.Send == nil && k.config.Reply && m.Type.ExpectsAnswer() {
-		f.Reason = "there is no output, so there is no answer"
-	}
+	f.Send = k.answer(m, rec, result)
 	if err := k.record(ctx, rec, f); err != nil {
 		return err
 	}
 	e := EventSucceeded.about(rec)
-	e.Reason = f.Reason
 	e.Duration = result.Duration
 	e.Usage = result.Usage
 	e.Refused = result.Refused
@@ -287,9 +293,15 @@ func (k *worker) fail(ctx context.Context, it *item, m *schema.Message, rec *tra
 	f.DurationMS = result.Duration.Milliseconds()
 	f.Usage = track.Usage(result.Usage)
 	isAnswered, _ := k.checkAnswered(rec, &f) // if that is not known, the next turn finds out
-	if isAnswered {
+	wasFull := false
+	k.journal.View(func(h *track.History) { wasFull = h.Conversations[it.Conversation].Full })
+	switch {
+	case isAnswered && !agent.IsTooLong(err):
 		f.Session = result.SessionID
-	} else if rec.Attempts < k.config.MaxAttempts && !gone {
+	case agent.IsTooLong(err):
+		f.Full = true
+	}
+	if !isAnswered && rec.Attempts < k.config.MaxAttempts && !gone && !(f.Full && wasFull) {
 		f.RetryAt = k.now().Add(k.config.backoff(rec.Attempts)).UTC()
 	}
 	if err := k.record(ctx, rec, f); err != nil {

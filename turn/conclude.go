@@ -176,7 +176,7 @@ func (c *closer) sendUnsent(rec *track.Record) error {
 	var slot track.Slot
 	var refused error // why it can never be sent
 	draft, err := c.fit(rec)
-	if err == nil && kind == track.Answered && c.config.Contract != nil {
+	if err == nil && kind == track.Answered && c.config.Contract != nil && !draft.IsDeclined() {
 		refused, err = permanently(c.config.Contract(context.Background(), draft))
 	}
 	if err == nil {
@@ -187,6 +187,7 @@ func (c *closer) sendUnsent(rec *track.Record) error {
 	}
 	f := kind.Of(&rec.Envelope)
 	f.Sent, event.Sent = draft.ID, draft.ID
+	isSilent := draft.IsDeclined() // the turn has no text
 	switch {
 	case slot.Answer != nil:
 		f, event = track.Answered.Of(&rec.Envelope), EventAnswered.about(rec)
@@ -202,11 +203,15 @@ func (c *closer) sendUnsent(rec *track.Record) error {
 		if kind == track.Answered {
 			f.Send = c.unanswered(rec, draft, refused)
 		}
+	case isSilent:
+		event.Kind, event.Reason = EventBounced, "the turn ended without an answer"
 	}
 	if err := c.journal.Append(f, f.Send != nil); err != nil {
 		return err
 	}
-	c.events.publish(event)
+	if !isSilent || slot == (track.Slot{}) {
+		c.events.publish(event)
+	}
 	rec.Unsent = f.Send
 	return c.sendUnsent(rec)
 }

@@ -33,7 +33,7 @@ const (
 	EventDuplicate EventKind = "duplicate"
 	// EventDeadLetter is a message, or a file that is not a message, that was given up.
 	EventDeadLetter EventKind = "dead_letter"
-	// EventBounced is a notice about a dead letter that was sent to the sender.
+	// EventBounced is a notice about a dead letter, or that a turn ended without an answer, that was sent to the sender.
 	EventBounced EventKind = "bounced"
 	// EventUnsendable is an answer or notice that cannot be sent.
 	EventUnsendable EventKind = "unsendable"

@@ -36,11 +36,14 @@ func (c *closer) setID(draft *schema.Message, cause ...string) {
 // maxCut leaves room in a body for the remark that it was cut.
 const maxCut = schema.MaxBody - 500
 
-// answer makes the answer to a message from what the agent said, or returns nil if there is nothing to send.
+// silence is what the sender of a request gets if a turn ends without an answer.
+const silence = "The turn ended without an answer."
+
+// answer makes the answer to a message from what the agent said, or returns nil if the message expects none.
 // The answer may be too long: fit cuts it before it is sent.
 func (c *closer) answer(m *schema.Message, rec *track.Record, result agent.Result) *schema.Message {
 	text := strings.TrimRight(result.Text, " \t\r\n")
-	if !c.config.Reply || !m.Type.ExpectsAnswer() || text == "" {
+	if !c.config.Reply || !m.Type.ExpectsAnswer() {
 		return nil
 	}
 	if result.Truncated {
@@ -52,6 +55,10 @@ func (c *closer) answer(m *schema.Message, rec *track.Record, result agent.Resul
 		draft.Type = schema.Notification // what an agent prints is free text
 	}
 	draft.MakeFinal()
+	if text == "" {
+		draft.Decline()
+		draft.Body = schema.TextValue(silence)
+	}
 	draft.SetHops(rec.Hops + 1)
 	c.setID(&draft, "answer", string(rec.ID), rec.Fingerprint)
 	return &draft

@@ -35,6 +35,7 @@ func TestOneAnswer(t *testing.T) {
 		stage track.Stage
 	}{
 		{"a text", "", 0, "by text", nil, 1, []schema.Type{schema.Notification}, track.StageAnswered},
+		{"nothing", "", 0, "", nil, 1, []schema.Type{schema.Notification}, track.StageDeclined},
 		{"a verb", schema.Notification, 1, "", nil, 1, []schema.Type{schema.Notification}, track.StageAnswered},
 		{"both", schema.Notification, 1, "I have answered.", nil, 1, []schema.Type{schema.Notification}, track.StageAnswered},
 		{"a verb, then a failure", schema.Notification, 1, "", failed, 1, []schema.Type{schema.Notification}, track.StageAnswered},
@@ -150,4 +151,43 @@ func TestTaken(t *testing.T) {
 		t.Errorf("turns on %q, want the taken message last", got)
 	}
 	wantTexts(t, "held", rec.of(EventHeld), "taken")
+}
+
+// TestFullSession gives a conversation messages for which its session has no room: each is tried once more in a new session that
+// is told so, and if it is too long for that, the later messages still begin another one.
+func TestFullSession(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	first := question("1 fits")
+	first.ConversationID = "conv-20260313-claude-1"
+	drafts := []schema.Message{first}
+	for _, subject := range []string{"2 fits a new one", "3 fits none", "4 fits"} {
+		next := question(subject)
+		next.ConversationID = first.ConversationID
+		drafts = append(drafts, next)
+	}
+	send(t, w, drafts...)
+	var turns []string
+	full := &agent.APIError{Kind: agent.TooLong, Text: "Prompt is too long"}
+	rec, err := runOnce(t, w, Config{Reply: true, NewDriver: func(_ schema.ConversationID, session string) agent.Driver {
+		return &puppet{turn: func(_ context.Context, request agent.Request) (agent.Result, error) {
+			_, subject, _ := strings.Cut(request.Prompt, "subject: ")
+			subject, _, _ = strings.Cut(subject, "\n")
+			isNew := strings.Contains(request.Prompt, "so this is a new session")
+			turns = append(turns, fmt.Sprintf("%s, session %q, told %t", strings.Trim(subject, `"`), session, isNew))
+			if strings.Contains(subject, "none") || strings.Contains(subject, "new one") && !isNew {
+				return agent.Result{SessionID: session}, full
+			}
+			return agent.Result{Text: "ok", SessionID: "session-" + subject[:1]}, nil
+		}}
+	}})
+	var dead *DeadLettersError
+	if !errors.As(err, &dead) || len(dead.Messages) != 1 {
+		t.Errorf("Run = %v with %s, want one dead letter", err, rec.kinds())
+	}
+	t.Log(strings.Join(turns, "\n"))
+	if len(turns) != 6 || !strings.HasSuffix(turns[2], `session "", told true`) || !strings.HasPrefix(turns[2], "2") ||
+		!strings.HasPrefix(turns[5], "4") || !strings.HasSuffix(turns[5], "told true") {
+		t.Errorf("the turns were\n%s", strings.Join(turns, "\n"))
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -94,7 +95,8 @@ func TestReply(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantTexts(t, "answered", rec.of(EventAnswered), "question")
-	answers := entries(t, w, "claude", mailbox.Inbox)
+	wantTexts(t, "bounced", rec.of(EventBounced), "silent")
+	answers := slices.DeleteFunc(entries(t, w, "claude", mailbox.Inbox), func(e mailbox.Entry) bool { return e.Message.IsDeclined() })
 	if len(answers) != 1 {
 		t.Fatalf("%d answers, want 1", len(answers))
 	}
@@ -106,8 +108,8 @@ func TestReply(t *testing.T) {
 	if err != nil || original[0].Message.Subject != "question" || m.ConversationID != conversation.Of(original[0].Message) {
 		t.Errorf("the answer names parent %s in %s (%v), want the question", m.ParentID, m.ConversationID, err)
 	}
-	if p := progress(t, w, asked.ID); p.Stage != track.StageDone {
-		t.Errorf("stage of the question without an answer: %s, want done", p.Stage)
+	if p := progress(t, w, asked.ID); p.Stage != track.StageDeclined {
+		t.Errorf("stage of the question without an answer: %s, want declined", p.Stage)
 	}
 	if p := progress(t, w, m.ParentID); p.Stage != track.StageAnswered || p.Answer != m.ID || p.Attempts != 1 {
 		t.Errorf("progress of the answered question: %+v, want answered by %s", p, m.ID)

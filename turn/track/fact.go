@@ -77,6 +77,8 @@ type Fact struct {
 	Marks []orphans.Mark `json:"marks,omitempty"`
 
 	Attempt int `json:"attempt,omitempty"`
+	// Full says that a turn Failed because its session has no room for more.
+	Full bool `json:"full,omitempty"`
 	// In is the message whose turn a Started one joined.
 	In      schema.ID `json:"in,omitempty"`
 	Reason  string    `json:"reason,omitempty"`

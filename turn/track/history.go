@@ -100,8 +100,9 @@ type conversationState struct {
 	Conversation
 	// Unsent is the notice about too many turns until it is sent.
 	Unsent *schema.Message `json:"unsent,omitempty"`
-	// Session continues the agent's session.
+	// Session continues the agent's session. Full reports whether there is none because the last one had no room for more.
 	Session string `json:"session,omitempty"`
+	Full    bool   `json:"full,omitempty"`
 	// Chain reports whether the notice about a chain that is too long exists. There is one until a person resumes the
 	// conversation, even if it has turns on other messages.
 	Chain bool `json:"chain,omitempty"`
@@ -218,7 +219,9 @@ func (h *History) applyToRecord(rec *Record, f *Fact) {
 			rec.Held, rec.Stopped = "", ""
 			rec.Outcome = Succeeded
 			rec.Unsent = f.Send
-			h.conversation(rec.Conversation).Session = f.Session
+		}
+		if c := h.conversation(rec.Conversation); f.Kind == Succeeded || f.Full {
+			c.Session, c.Full = f.Session, f.Full
 		}
 	case Interrupted:
 		if rec.Running {
