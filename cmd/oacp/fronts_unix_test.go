@@ -182,7 +182,7 @@ func openWeb(s *scene) answering {
 			form.Set("csrf", token[1])
 		}
 		if an.asks {
-			form.Set("asks", "on")
+			form.Set("choose", "ask")
 		}
 		request, err := http.NewRequestWithContext(ctx, http.MethodPost, base.Scheme+"://"+base.Host+"/m/"+s.id+"/reply", strings.NewReader(form.Encode()))
 		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
