@@ -122,7 +122,7 @@ func (w *Workspace) Read(e Entry) (m *schema.Message, data []byte, err error) {
 	if data, err = ReadUnscreened(w, e); err != nil {
 		return nil, nil, err
 	}
-	if m, err = w.Decode(e, data); isHeld(err) {
+	if m, err = w.Decoder(e.Agent, e.Box)(e, data); isHeld(err) {
 		return nil, nil, err
 	} else if data == nil {
 		data = []byte{}
@@ -141,9 +141,13 @@ func ReadUnscreened(w *Workspace, e Entry) (data []byte, err error) {
 	return dir.ReadFile(e.Name, schema.MaxFileSize)
 }
 
-// Decode is Read for a file that the caller has read.
-func (w *Workspace) Decode(e Entry, data []byte) (*schema.Message, error) {
-	return decode((folder{w, e.Agent, e.Box}).check(), filepath.Join(w.BoxPath(e.Agent, e.Box), e.Name), data, e.Modified)
+// Decoder returns Read for files of a box that the caller has read. It knows what the agent trusts now, and is meant for one
+// look at the box.
+func (w *Workspace) Decoder(agent schema.AgentName, box Box) func(e Entry, data []byte) (*schema.Message, error) {
+	check, path := (folder{w, agent, box}).check(), w.BoxPath(agent, box)
+	return func(e Entry, data []byte) (*schema.Message, error) {
+		return decode(check, filepath.Join(path, e.Name), data, e.Modified)
+	}
 }
 
 func decode(check func(data []byte) *HeldError, path string, data []byte, modified time.Time) (m *schema.Message, err error) {

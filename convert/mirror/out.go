@@ -178,7 +178,7 @@ func (s *session) listOutbox(agent schema.AgentName) (found []*outboxFile, err e
 func (s *session) read(f *outboxFile) (*schema.Message, error) {
 	m, data, err := s.Workspace.Read(f.entry)
 	for i := 0; err == nil && i < len(m.To); i++ { // a message that its recipients could not read is not recorded
-		_, err = s.Workspace.Decode(mailbox.Entry{Agent: m.To[i], Box: mailbox.Inbox, Name: f.entry.Name}, data)
+		_, err = s.Workspace.Decoder(m.To[i], mailbox.Inbox)(mailbox.Entry{Name: f.entry.Name}, data)
 	}
 	info, statErr := s.Workspace.Root().Lstat(schema.BoxPath(f.entry.Agent, f.entry.Box) + "/" + f.entry.Name)
 	switch {

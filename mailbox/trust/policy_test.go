@@ -363,7 +363,7 @@ func TestScreen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m, err := w.Decode(plain, data); m != nil || !errors.As(err, new(*mailbox.HeldError)) {
+	if m, err := w.Decoder(plain.Agent, plain.Box)(plain, data); m != nil || !errors.As(err, new(*mailbox.HeldError)) {
 		t.Errorf("decoded %+v, %v", m, err)
 	}
 	// For an agent that looks, what others have sent counts as well, but not what it has sent itself.

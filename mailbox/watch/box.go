@@ -25,6 +25,8 @@ const (
 
 // box is a watched folder of a mailbox.
 type box struct {
+	// decode reads a message, as of the last openDir.
+	decode    func(mailbox.Entry, []byte) (*schema.Message, error)
 	workspace *mailbox.Workspace
 	agent     schema.AgentName
 	name      mailbox.Box
@@ -158,6 +160,7 @@ func (b *box) look(ctx context.Context, now time.Time, follow bool) (changes []c
 // openDir opens the box. It returns nil if the box does not exist. If the whole mailbox is missing,
 // that is an error: a file system may not be mounted, or a checkout may be half done.
 func (b *box) openDir() (*durable.Dir, error) {
+	b.decode = b.workspace.Decoder(b.agent, b.name)
 	name := schema.BoxPath(b.agent, b.name)
 	dir, err := durable.OpenDir(b.workspace.Root(), b.workspace.Dir(), name)
 	if errors.Is(err, fs.ErrNotExist) && b.workspace.CheckAgent(b.agent) == nil {

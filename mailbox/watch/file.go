@@ -100,7 +100,7 @@ func (b *box) read(dir *durable.Dir, name string) change {
 	}
 	err = cmp.Or(lookErr, err)
 	if err == nil {
-		c.entry.Message, err = b.workspace.Decode(c.entry, data)
+		c.entry.Message, err = b.decode(c.entry, data)
 	}
 	if c.entry.Err = err; err != nil {
 		c.bad = &c.seen.Version
