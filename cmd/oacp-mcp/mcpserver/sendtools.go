@@ -31,11 +31,11 @@ type replyMessageInput struct {
 	messageIDInput
 	Body        schema.Value `json:"body,omitempty" jsonschema:"Optional with choose."`
 	Choose      string       `json:"choose,omitempty" jsonschema:"One of its choices, or approve, changes, accept, done, ask."`
-	Decline     string       `json:"decline,omitempty" jsonschema:"Why you will not do it; without body."`
-	Type        schema.Type  `json:"type,omitempty" jsonschema:"Default: the one that answers, such as review_feedback."`
-	Subject     string       `json:"subject,omitempty" jsonschema:"Default: Re: and its subject."`
-	Final       bool         `json:"final,omitempty" jsonschema:"The whole answer, of any type; else a notification does not answer a task or review."`
-	Acknowledge bool         `json:"acknowledge,omitempty" jsonschema:"The answer is final, and the message leaves your inbox."`
+	Decline     string       `json:"decline,omitempty" jsonschema:"Why not, instead of body."`
+	Type        schema.Type  `json:"type,omitempty" jsonschema:"Default: the one that answers."`
+	Subject     string       `json:"subject,omitempty" jsonschema:"Default: Re: its subject."`
+	Final       bool         `json:"final,omitempty" jsonschema:"The whole answer, of any type."`
+	Acknowledge bool         `json:"acknowledge,omitempty" jsonschema:"Final, and the message leaves your inbox."`
 	Again       bool         `json:"again,omitempty" jsonschema:"Send even a second answer."`
 	AllowSecret bool         `json:"allow_secret,omitempty" jsonschema:"Send even a key."`
 }
