@@ -376,7 +376,7 @@ func (k *worker) request(entry mailbox.Entry, m *schema.Message, raw []byte, att
 
 // provenance is the first line of what a model gets.
 func (k *worker) provenance(m *schema.Message) string {
-	use := "Your last text is sent to nobody; oacp reply " + m.ID.Short() + ", or reply_message, answers."
+	use := "Your last text is sent to nobody; oacp reply " + m.ID.Short() + " --body TEXT, or reply_message, answers."
 	if k.config.Reply && m.Type.ExpectsAnswer() {
 		use = "Your last text is sent to " + string(m.From) + " as the answer, unless you answer with oacp reply or reply_message."
 	}

@@ -220,6 +220,7 @@ var enforceLines = map[string][]string{
 	"decide":     {"decide", "decide --agent codex"},
 	"ack":        {"ack " + planted, "ack --all --type task_request", "ack " + plantedName},
 	"recall":     {"recall " + planted, "recall good"},
+	"return":     {"return " + planted, "return good"},
 	"stop":       {"stop " + planted, "stop good"},
 	"working":    {"working " + planted, "working zzz1 x", "working --done"},
 	"owed":       {"+owed", "owed --json"},

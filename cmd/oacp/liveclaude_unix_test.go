@@ -137,7 +137,8 @@ func TestClaudeIsShown(t *testing.T) {
 		return len(sessions) == 1 && sessions[0].ID != cleared && len(sessions[0].Shown) >= len(shown)
 	})
 	term.Say("start anew")
-	wantCount(t, s.awaitPrompt("start anew"), 1, shown...)
+	r = s.awaitPrompt("start anew")
+	wantCount(t, r, 1, "that you have seen: oacp inbox")
 	s.awaitIdle()
 
 	term.Say("/exit")

@@ -372,7 +372,7 @@ func TestDialogue(t *testing.T) {
 	d.codex.Await("I asked claude.")
 	d.awaitIdle("codex")
 	d.await(modelstub.Messages, func(r modelstub.Request) bool { return mentioned(r, "question", "codex") == asked })
-	d.wantStatus(asked, `claude: waiting\n`)
+	d.wantStatus(asked, `claude: waiting; offered to claude session`)
 	d.showAll()
 
 	d.title("Claude is awake and reads the question")
@@ -389,7 +389,7 @@ func TestDialogue(t *testing.T) {
 
 	d.title("Codex is rung and gets the answer")
 	d.await(modelstub.Responses, func(r modelstub.Request) bool { return mentioned(r, "notification", "claude") == answered })
-	d.wantStatus(answered, `codex: waiting\n`)
+	d.wantStatus(answered, `codex: waiting; offered to codex session`)
 	d.showAll()
 	close(d.permits[codexAcknowledges])
 	d.codex.Await("Claude says that #42 is merged since this morning.")

@@ -112,7 +112,7 @@ func (x *traffic) reader() *reader {
 		x.t.Fatal(err)
 	}
 	shell := exec.CommandContext(x.t.Context(), "bash", script)
-	shell.Dir = x.w.Dir()
+	shell.Dir, shell.SysProcAttr = x.w.Dir(), &syscall.SysProcAttr{Setsid: true} // as the program of a session
 	in, err := shell.StdinPipe()
 	if err != nil {
 		x.t.Fatal(err)

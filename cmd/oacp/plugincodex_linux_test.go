@@ -70,8 +70,8 @@ func TestCodexPlugin(t *testing.T) {
 	s.open()
 	s.terminal.Say("good evening")
 	r = s.awaitPrompt("good evening")
-	wantCount(t, r, 1, "You are oacp agent codex", "The body of Beta wakes.")
-	wantCount(t, r, 0, "The body of Alpha waits.")
+	wantCount(t, r, 1, "You are oacp agent codex", "that you have seen: oacp inbox")
+	wantCount(t, r, 0, "The body of Alpha waits.", "The body of Beta wakes.")
 	s.awaitIdle()
 	wantNoErrors(t, s.w)
 }

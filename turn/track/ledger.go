@@ -192,6 +192,8 @@ func (rec *Record) hasNoticed() bool {
 // TakenBy returns the program that has a message, so that a runner gives it no turn; nil if none has. A runner waits only for a
 // process, which ends some time: a person leaves the mail of an agent to its runner, and so does a session of which no process
 // is known. What processes of the runner itself have, its turns have.
+//
+// The program that started the runner does not hold it up either: it asked for the turns.
 func (h *History) TakenBy(k Key, runner int, now time.Time) *Noticed {
 	rec := h.Records[k]
 	if rec == nil {
@@ -202,7 +204,7 @@ func (h *History) TakenBy(k Key, runner int, now time.Time) *Noticed {
 		all = append(all, Noticed{rec.Working.holder(), rec.Working.At})
 	}
 	for _, n := range all {
-		if n.Process.PID > 0 && n.lives(later(n.At, h.signs[n.Holder]), now) && !(n.isHere() && n.Process.IsWithin(runner)) {
+		if n.Process.PID > 0 && n.lives(later(n.At, h.signs[n.Holder]), now) && !(n.isHere() && n.isKinOf(runner)) {
 			return &n
 		}
 	}
@@ -216,4 +218,10 @@ func (n *Noticed) Taken() string {
 		text = "another machine or container has it since " + string(schema.NewTimestamp(n.At))
 	}
 	return text + "; the message gets a turn when that ends"
+}
+
+// isKinOf reports whether the runner with that number started the process of the holder, or was started by it, however
+// indirectly.
+func (h Holder) isKinOf(runner int) bool {
+	return h.Process.IsWithin(runner) || process.Read(runner).IsWithin(h.Process.PID)
 }

@@ -22,7 +22,7 @@ type sendMessageInput struct {
 	InReplyTo      string          `json:"in_reply_to,omitempty" jsonschema:"The id of a message to follow up."`
 	ConversationID string          `json:"conversation_id,omitempty" jsonschema:"A conversation, or the id of a message in it."`
 	RelatedPR      string          `json:"related_pr,omitempty" jsonschema:"A pull request's number."`
-	ContextKeys    string          `json:"context_keys,omitempty" jsonschema:"Context, at most 500 words."`
+	ContextKeys    string          `json:"context_keys,omitempty" jsonschema:"At most 500 words."`
 	Choices        []string        `json:"choices,omitempty" jsonschema:"2 to 9 answers to choose from."`
 	AllowSecret    bool            `json:"allow_secret,omitempty" jsonschema:"Send even a key."`
 }
