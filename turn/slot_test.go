@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -107,7 +109,20 @@ func TestAnsweredBeforeALostTurn(t *testing.T) {
 func TestTaken(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
-	other := process.Read(os.Getppid()).Process
+	pid, err := exec.CommandContext(t.Context(), "sh", "-c", "sleep 600 >/dev/null 2>&1 & echo $!").Output() // no child of ours
+	if err != nil {
+		t.Skip("there is no shell: ", err)
+	}
+	number, err := strconv.Atoi(strings.TrimSpace(string(pid)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := process.Read(number).Process
+	t.Cleanup(func() {
+		if p, err := os.FindProcess(number); err == nil {
+			_ = p.Kill()
+		}
+	})
 	sent := send(t, w, question("taken"), question("free"), question("person"), question("own"))
 	offer := func(to track.Holder, subject string) {
 		t.Helper()

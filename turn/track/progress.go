@@ -31,7 +31,7 @@ type Progress struct {
 	RetryAt time.Time `json:"retry_at,omitzero"`
 	// Noticed are the sessions that noticed the message, at whatever stage it is now.
 	Noticed []Noticed `json:"noticed,omitempty"`
-	// Offered are the living holders that were given the message and have not noticed it yet: nobody else of the recipient gets it.
+	// Offered are the living holders that were given the message, but for sessions that noticed it: nobody else of the recipient gets it.
 	Offered []Noticed `json:"offered,omitempty"`
 	// Working is what the recipient said last about its work on the message, at whatever stage it is now.
 	Working *Working `json:"working,omitempty"`
@@ -168,8 +168,8 @@ func (t *tracker) progress(m *schema.Message, name schema.AgentName, files []mai
 		p.Noticed = append(p.Noticed, n)
 	}
 	for _, n := range rec.Offered {
-		hasNoticed := slices.ContainsFunc(rec.Noticed, func(by Noticed) bool { return by.Holder == n.Holder })
-		if !hasNoticed && n.lives(later(n.At, state.history.signs[n.Holder]), t.now) {
+		isNamed := n.Session != "" && slices.ContainsFunc(rec.Noticed, func(by Noticed) bool { return by.Holder == n.Holder })
+		if !isNamed && n.lives(later(n.At, state.history.signs[n.Holder]), t.now) {
 			n.At = inSeconds(n.At)
 			p.Offered = append(p.Offered, n)
 		}
