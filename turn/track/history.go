@@ -226,6 +226,7 @@ func (h *History) applyToRecord(rec *Record, f *Fact) {
 	case Interrupted:
 		if rec.Running {
 			rec.Attempts--
+			rec.MaySeen = true
 			h.uncountTurn(rec)
 		}
 		rec.Running = false

@@ -263,7 +263,7 @@ func TestRecordedJournal(t *testing.T) {
 			t.Errorf("%s: read %d of %d bytes", name, h.end, len(data))
 		}
 		for _, rec := range h.Records { // that version did not keep it
-			rec.Last = time.Time{}
+			rec.Last, rec.MaySeen = time.Time{}, false
 		}
 		histories = append(histories, h)
 	}
