@@ -22,6 +22,9 @@ type Acknowledged struct {
 // taken back.
 func (c *Client) Acknowledge(ctx context.Context, idOrName string) (Acknowledged, error) {
 	h, err := c.findHeld(ctx, idOrName)
+	if m := h.entry.Message; err == nil && m != nil {
+		err = c.checkFence(ctx, m)
+	}
 	if err == nil {
 		err = h.acknowledge(c.w)
 	}
@@ -36,10 +39,18 @@ func (r *Request) Acknowledge(ctx context.Context) (Acknowledged, error) {
 // AcknowledgeAll marks files in the inboxes of agents as handled. The errors are in the order of the entries. Failed says why
 // nothing was done.
 func AcknowledgeAll(ctx context.Context, w *mailbox.Workspace, caller Caller, entries []mailbox.Entry) (errs []error, failed error) {
+	messages := make(map[schema.AgentName][]*schema.Message)
 	for _, e := range entries {
-		c, err := For(w, e.Agent, caller)
-		if err == nil && e.Message != nil {
-			err = c.checkFence(ctx, e.Message)
+		all := messages[e.Agent]
+		if e.Message != nil {
+			all = append(all, e.Message)
+		}
+		messages[e.Agent] = all
+	}
+	for agent, all := range messages {
+		c, err := For(w, agent, caller)
+		if err == nil {
+			err = c.checkFence(ctx, all...)
 		}
 		if err != nil {
 			return nil, err
@@ -74,7 +85,6 @@ func (c *Client) findHeld(ctx context.Context, idOrName string) (held, error) {
 	h := held{entry: e}
 	if err == nil && e.Message != nil {
 		h.id = e.Message.ID
-		err = c.checkFence(ctx, e.Message)
 	}
 	return h, err
 }

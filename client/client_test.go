@@ -158,7 +158,7 @@ func TestOneAnswer(t *testing.T) {
 	if _, err := client.Restore(t.Context(), w, "codex", string(m.ID)); err != nil {
 		t.Fatal(err)
 	}
-	if slot, err := track.AnswerOf(t.Context(), w, m, "codex"); err != nil || slot.Answer != nil && slot.Answer.CreatedAt < schema.NewTimestamp(mailboxtest.Time) {
+	if slot, err := track.AnswerOf(t.Context(), w, m, "codex"); err != nil || slot.Answer != nil {
 		t.Errorf("after a restore, the slot has %+v (%v)", slot, err)
 	}
 }
@@ -216,6 +216,20 @@ func TestOnce(t *testing.T) {
 	inbox, err := w.List(t.Context(), "codex", mailbox.Inbox)
 	if err != nil || len(inbox) != 1 || ids[0] != ids[1] || strings.TrimSpace(inbox[0].Message.BodyText()) != "first" {
 		t.Errorf("codex has %v (%v) after the ids %v, want the first message", inbox, err, ids)
+	}
+}
+
+// TestOnceToAll checks that a key cannot stand for several messages.
+func TestOnceToAll(t *testing.T) {
+	agents := []schema.AgentName{"claude"}
+	for n := range schema.MaxRecipients + 1 {
+		agents = append(agents, schema.AgentName(fmt.Sprint("agent", n)))
+	}
+	w := mailboxtest.NewBare(t, agents...)
+	d := client.Draft{Message: mailboxtest.Draft(schema.Everyone), Once: "build-7"}
+	d.Type = schema.Notification
+	if r, err := newClient(t, w, "claude").Send(t.Context(), d); r != nil || codeOf(err) != "usage" {
+		t.Errorf("sent %+v, %v; want a refusal", r, err)
 	}
 }
 

@@ -2,7 +2,9 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/oacp-go/oacp/mailbox/gitmail"
@@ -25,23 +27,32 @@ func (e *FencedError) Error() string {
 	return fmt.Sprintf("turn %d on message %s is over: %s has taken it over with turn %d", e.Fence, e.ID, e.Claim.Machine, e.Claim.Attempt)
 }
 
-// checkFence returns a *FencedError if, as of the last sync, another machine has a later claim on the message than the turn
-// that this process belongs to. The journal names that turn or, for a script, the environment does.
-func (c *Client) checkFence(ctx context.Context, m *schema.Message) error {
-	fence, err := strconv.Atoi(c.caller.getenv(FenceVariable))
-	if err != nil || c.caller.getenv("OACP_MESSAGE_ID") != string(m.ID) {
-		if fence, err = track.OwnAttempt(c.w, c.agent, m); err != nil || fence == 0 {
-			return err
-		}
+// checkFence returns a *FencedError if, as of the last sync, another machine has a later claim on one of the messages than the
+// turn that this process belongs to. The journal names that turn or, for a script, the environment does.
+func (c *Client) checkFence(ctx context.Context, messages ...*schema.Message) error {
+	fences, err := track.OwnAttempts(c.w, c.agent)
+	if err != nil {
+		return err
+	}
+	if fence, err := strconv.Atoi(c.caller.getenv(FenceVariable)); err == nil {
+		fences[schema.ID(c.caller.getenv("OACP_MESSAGE_ID"))] = fence
+	}
+	if !slices.ContainsFunc(messages, func(m *schema.Message) bool { return fences[m.ID] > 0 }) {
+		return nil
 	}
 	repository, err := gitmail.Open(ctx, c.w)
-	if err != nil {
+	if errors.Is(err, gitmail.ErrNoRepository) {
 		return nil // the workspace has no other machines
+	}
+	if err != nil {
+		return err
 	}
 	claims, err := repository.ListClaims(ctx)
 	for _, claim := range claims {
-		if claim.Err == nil && claim.ID == m.ID && claim.Agent == c.agent && claim.Attempt > fence {
-			return &FencedError{ID: m.ID, Fence: fence, Claim: claim}
+		fence := fences[claim.ID]
+		isAsked := slices.ContainsFunc(messages, func(m *schema.Message) bool { return m.ID == claim.ID })
+		if claim.Err == nil && isAsked && claim.Agent == c.agent && fence > 0 && claim.Attempt > fence {
+			return &FencedError{ID: claim.ID, Fence: fence, Claim: claim}
 		}
 	}
 	return err

@@ -21,7 +21,7 @@ type Draft struct {
 	// InReplyTo is the id of a message to follow up, in its conversation. Parent only sets the parent. Conversation is a
 	// conversation, or the id of a message in it. All may be short ids.
 	InReplyTo, Parent, Conversation string
-	// Once is a key of the caller's choice: of several drafts of the agent with the same key, one is sent.
+	// Once is a key of the caller's choice: of several drafts of the agent with the same key within 30 days, one is sent.
 	Once string
 	// Source is where the body was read from, for errors.
 	Source validate.Source
@@ -81,6 +81,9 @@ func (c *Client) Prepare(ctx context.Context, d Draft) (*Prepared, error) {
 	parts, err := project.Recipients(c.w, c.agent, d.Type, d.To)
 	if err != nil {
 		return nil, &RecipientsError{err}
+	}
+	if d.Once != "" && len(parts) > 1 { // the messages would have one id
+		return nil, &RecipientsError{fmt.Errorf("a message with a key goes to at most %d agents", schema.MaxRecipients)}
 	}
 	p.Parts, p.Message.To = parts, parts[0]
 	if err := p.thread(ctx, d); err != nil {

@@ -15,14 +15,10 @@ func (rec *Record) isOwn() bool {
 		os.Getenv(orphans.Variable) == "" && os.Getenv("OACP_MESSAGE_ID") == string(rec.ID)
 }
 
-// OwnAttempt returns the number of the turn on a message to which this process belongs, or 0.
-func OwnAttempt(w *mailbox.Workspace, agent schema.AgentName, m *schema.Message) (attempt int, err error) {
-	err = ownTurns(w, agent, func(rec *Record) {
-		if rec.Key == KeyOf(m) {
-			attempt = rec.Attempts
-		}
-	})
-	return attempt, err
+// OwnAttempts returns the numbers of the running turns of an agent to which this process belongs, by their messages.
+func OwnAttempts(w *mailbox.Workspace, agent schema.AgentName) (map[schema.ID]int, error) {
+	attempts := make(map[schema.ID]int)
+	return attempts, ownTurns(w, agent, func(rec *Record) { attempts[rec.ID] = rec.Attempts })
 }
 
 // ownTurns calls do with each running turn of the agent to which this process belongs.

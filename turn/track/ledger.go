@@ -191,9 +191,7 @@ func (rec *Record) hasNoticed() bool {
 
 // TakenBy returns the program that has a message, so that a runner gives it no turn; nil if none has. A runner waits only for a
 // process, which ends some time: a person leaves the mail of an agent to its runner, and so does a session of which no process
-// is known. What processes of the runner itself have, its turns have.
-//
-// The program that started the runner does not hold it up either: it asked for the turns.
+// is known. What processes of the runner itself have, its turns have, and the program that started it asked for the turns.
 func (h *History) TakenBy(k Key, runner int, now time.Time) *Noticed {
 	rec := h.Records[k]
 	if rec == nil {

@@ -269,5 +269,5 @@ func (n *News) compact(ctx context.Context) (err error) {
 
 // hadNoTurn reports whether all that is known of the message is who noticed it, and what the recipient said.
 func (rec *Record) hadNoTurn() bool {
-	return rec.Started.IsZero() && rec.Outcome == "" && rec.Held == ""
+	return rec.Started.IsZero() && rec.Outcome == "" && rec.Held == "" && rec.Once == nil
 }

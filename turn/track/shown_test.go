@@ -156,7 +156,8 @@ func TestShowForgets(t *testing.T) {
 		facts = append(facts, Fact{Kind: noted, Envelope: Envelope{Key: recordNumber(n).Key}, Process: us.Process})
 	}
 	k := KeyOf(open)
-	facts = append(facts, noted.by(us, k), Started.About(recordNumber(5000)))
+	draft := question("once")
+	facts = append(facts, noted.by(us, k), Started.About(recordNumber(5000)), Fact{Kind: once, Envelope: Envelope{Key: Key{Fingerprint: "key"}}, Send: &draft})
 	if err := appendFacts(w, "codex", facts...); err != nil {
 		t.Fatal(err)
 	}
@@ -168,8 +169,8 @@ func TestShowForgets(t *testing.T) {
 		t.Errorf("the journal has %d bytes: %v", info.Size(), err)
 	}
 	h, err := ReadHistory(w, "codex")
-	if err != nil || len(h.Records) != 3 {
-		t.Errorf("%d records are left, want those of two pending messages and of one with a turn: %v", len(h.Records), err)
+	if err != nil || len(h.Records) != 4 {
+		t.Errorf("%d records are left, want those of two pending messages, of one with a turn and of a key: %v", len(h.Records), err)
 	}
 	// A Runner that works the inbox has the journal open.
 	hold, err := LockInbox(t.Context(), w, "codex", time.Now())
