@@ -27,8 +27,8 @@ type Filter struct {
 }
 
 // Next gives the agent the next pending message that is new to it, in processing order, or waits for one. While the process
-// that gets it lives, no other one of the agent does, and the sender cannot take it back. After its text was shown, the
-// caller calls Shown; if the reader went away, Return. A process that is killed in between gives it to the next.
+// that gets it lives, no other process of the agent gets it, and the sender cannot take it back. The caller calls Shown once it
+// has shown the text, and Return if the reader went away. If the process is killed before that, the message is new again.
 func (c *Client) Next(ctx context.Context, f Filter) (*Request, error) {
 	f.All = false
 	got, err := c.Take(ctx, f)
@@ -63,8 +63,8 @@ func (c *Client) Take(ctx context.Context, f Filter) ([]*Request, error) {
 	}
 }
 
-// Read gives the agent those of the files that are messages in its inbox, whoever has them, because it asked for them by
-// name. If that cannot be recorded, the error says so, and the caller may show them all the same.
+// Read gives the agent the files that are messages in its inbox, even if another process has them: the agent named them. If
+// Read cannot record that, it returns an error, and the caller may show the messages anyway.
 func (c *Client) Read(ctx context.Context, files []mailbox.Entry) ([]*Request, error) {
 	pending := slices.DeleteFunc(slices.Clone(files), func(e mailbox.Entry) bool {
 		return e.Agent != c.agent || e.Box != mailbox.Inbox || e.Err != nil
@@ -96,7 +96,7 @@ func (c *Client) Announce(ctx context.Context) []*schema.Message {
 	return track.NewsOf(c.w, c.agent).Announce(ctx, c.holder())
 }
 
-// Shown records that the agent has noticed messages: their text was written to whoever reads it.
+// Shown records that the agent has noticed messages. Callers call it after they wrote the text to its reader.
 func (c *Client) Shown(requests ...*Request) error {
 	return track.NoteNoticed(c.w, c.agent, keysOf(requests), track.Noticed{Holder: c.holder()})
 }
@@ -113,8 +113,8 @@ func keysOf(requests []*Request) (keys []track.Key) {
 	return keys
 }
 
-// ReturnMessage makes a pending message new again, whoever was given it, as a person does who read the mail of an agent and
-// leaves it to the agent.
+// ReturnMessage makes a pending message new again, even if another process has it. A person who has read the mail of an agent
+// so leaves it to the agent.
 func (c *Client) ReturnMessage(ctx context.Context, id string) (*schema.Message, error) {
 	e, err := c.w.Pending(ctx, id, c.agent)
 	if err == nil {

@@ -86,8 +86,8 @@ the branch, and the next sync of each other machine moves its folder to state/re
 Messages that the agent sent to others stay with them. add-agent adds it again, empty;
 then oacp restore ID returns a message to it.
 
-What it had not handled gets the stage agent_removed, and whoever waits for that with
-send --wait fails with agent_removed. oacp restore ID puts a message into the inbox of
+The stage of messages that it had not handled becomes agent_removed, and send --wait
+for one of them fails with agent_removed. oacp restore ID puts a message into the inbox of
 the agent that was added again.
 
 EXAMPLES:

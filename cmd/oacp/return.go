@@ -19,9 +19,9 @@ func newReturnCommand(s *command.Streams) *cli.Command {
 		Usage:     "leave a message to others",
 		ArgsUsage: "ID",
 		Description: `return makes a pending message new again: the next oacp next, session or turn of the
-agent gets it, whoever was given it before. So a person who has read the mail of an agent
-leaves it to the agent, and a process that cannot do the work to another one. The sender
-still cannot recall the message: it may have been seen.
+agent gets it, even if another process has it. Use it after you have read the mail of an
+agent, or in a process that cannot do the work. The sender still cannot recall the
+message, because somebody may have seen it.
 
 EXAMPLE:
    oacp return ID --agent codex`,

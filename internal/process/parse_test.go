@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestParse parses what the systems say about shells, and decides whether each stands between a program and a command. The files of Linux were
+// TestParse parses what the systems say about shells, and checks which of them only run a command for another program. The files of Linux were
 // recorded. Those of macOS are written byte by byte as its kernel lays them out, with the environment and the strings for its
 // loader behind the arguments: the machines that test oacp do not run it.
 func TestParse(t *testing.T) {
