@@ -109,11 +109,14 @@ func (c *call) printRecalled(m *schema.Message, progress []track.Progress, reque
 			fmt.Fprintf(c.Err, "%s is not taken back from %s, which was removed before it handled it: only oacp restore returns it\n", visible.Line(m.ID.Short()), p.Agent)
 			continue
 		}
-		if p.Stage != track.StageWaiting { // else an error follows
+		isWaiting := p.Stage == track.StageWaiting
+		if !isWaiting || p.MaySeen { // else an error follows
 			noticed = append(noticed, string(p.Agent))
 		}
 		by := ""
-		if len(p.Noticed) > 0 {
+		if isWaiting && p.MaySeen {
+			by = " and may have been seen"
+		} else if len(p.Noticed) > 0 {
 			by = noticedText(p.Noticed, c.Streams)
 		}
 		fmt.Fprintf(c.Err, "%s is not taken back from %s, where it is %s%s%s\n", visible.Line(m.ID.Short()), p.Agent, p.Stage, by, visible.Line(p.Said(c.Now())))

@@ -33,6 +33,8 @@ type Progress struct {
 	Noticed []Noticed `json:"noticed,omitempty"`
 	// Offered are the living holders that were given the message, but for sessions that noticed it: nobody else of the recipient gets it.
 	Offered []Noticed `json:"offered,omitempty"`
+	// MaySeen reports whether the recipient may have seen the message, so that its sender cannot take it back.
+	MaySeen bool `json:"-"`
 	// Working is what the recipient said last about its work on the message, at whatever stage it is now.
 	Working *Working `json:"working,omitempty"`
 	// Answer is the id of the first reply that answers the message or, if none does, of the one that declines it. Replies are
@@ -50,8 +52,6 @@ type Progress struct {
 	isInInbox bool
 	// hasReplied reports whether the recipient has replied since a person restored the message, if one did.
 	hasReplied bool
-	// maySeen reports whether the recipient may have seen the message.
-	maySeen bool
 }
 
 // A RecallRequest is the request of a sender that other machines take a message back.
@@ -174,7 +174,7 @@ func (t *tracker) progress(m *schema.Message, name schema.AgentName, files []mai
 			p.Offered = append(p.Offered, n)
 		}
 	}
-	p.maySeen = rec.mayBeSeen()
+	p.MaySeen = rec.mayBeSeen()
 	if rec.Working != nil {
 		p.Working = &Working{At: inSeconds(rec.Working.At), Text: rec.Working.Text, Finished: rec.Working.Finished}
 	}

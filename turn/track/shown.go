@@ -204,7 +204,7 @@ func Recall(ctx context.Context, w *mailbox.Workspace, m *schema.Message) ([]Pro
 			if err != nil {
 				return err
 			}
-			if p := progress[i]; p.maySeen || p.wasNoticed() || p.Stage != StageStored && !p.Stage.IsPending() {
+			if p := progress[i]; p.MaySeen || p.wasNoticed() || p.Stage != StageStored && !p.Stage.IsPending() {
 				return nil
 			}
 			if err = mailbox.Recall(ctx, w, m, agent); mailbox.IsGone(err) {
