@@ -215,7 +215,7 @@ func (n *Noticed) Taken() string {
 	if !n.isHere() {
 		text = "another machine or container has it since " + string(schema.NewTimestamp(n.At))
 	}
-	return text + "; the message gets a turn when that ends"
+	return text + "; the message gets a turn when that ends, or after oacp return"
 }
 
 // isKinOf reports whether the runner with that number started the process of the holder, or was started by it, however
