@@ -25,6 +25,8 @@ var errCrash = errors.New("the process died here")
 type faulty struct {
 	durable.Disk
 	failAt int
+	// at, if not empty, makes the first operation fail whose description begins with it, instead of the one of number failAt.
+	at string
 	// err is the error of the failing operation. After errCrash every operation fails; other errors
 	// occur once.
 	err error
@@ -45,6 +47,9 @@ func (f *faulty) step(name string) error {
 	defer f.mutex.Unlock()
 	n := f.done
 	f.done++
+	if f.at != "" && strings.HasPrefix(name, f.at) {
+		f.at, f.failAt = "", n
+	}
 	if n == f.failAt {
 		f.name = name
 		if f.happen != nil {

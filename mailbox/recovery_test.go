@@ -3,6 +3,7 @@ package mailbox
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -72,23 +73,12 @@ func mustRecover(t *testing.T, w *Workspace) Recovered {
 // killBefore kills a delivery before it publishes or takes the file.
 func killBefore(t *testing.T, w *Workspace, given bool, operation string) {
 	t.Helper()
-	for failAt := range 100 {
-		f := &faulty{failAt: failAt, err: errCrash}
-		w.files = f
-		_, err := w.Send(t.Context(), faultDraft(given), nil)
-		w.files = durable.Disk{}
-		if strings.HasPrefix(f.name, operation) {
-			return
-		}
-		if err == nil {
-			t.Fatalf("no operation of a delivery is called %q", operation)
-		}
-		// Not there yet: clean up, and die one operation later.
-		for _, name := range files(t, w, outgoingName) {
-			if err := os.Remove(filepath.Join(w.dir, outgoingName, name)); err != nil {
-				t.Fatal(err)
-			}
-		}
+	f := &faulty{at: operation, failAt: math.MaxInt, err: errCrash}
+	w.files = f
+	_, err := w.Send(t.Context(), faultDraft(given), nil)
+	w.files = durable.Disk{}
+	if f.name == "" {
+		t.Fatalf("no operation of a delivery is called %q: %v", operation, err)
 	}
 }
 
