@@ -51,6 +51,8 @@ type acp struct {
 	// namesMessages reports that the program gives the model's messages ids. Text without one is then
 	// the program's.
 	namesMessages bool
+	// updates counts the updates of the session.
+	updates int
 	// cost is what the session has cost so far, and counted the part that finished turns have counted;
 	// nil means unknown.
 	cost, counted *float64
@@ -152,6 +154,9 @@ func (c *acp) open(ctx context.Context, session string, hello *acpHello) error {
 	if err == nil && c.session == "" {
 		err = fmt.Errorf("%w: %s opened no session", ErrUnavailable, c.driver.release.program)
 	}
+	if err == nil && method == "session/load" {
+		err = c.awaitPast(ctx)
+	}
 	for _, mode := range acpModes[cmp.Or(o.Allow, PermitOwn)] {
 		if err == nil && opened.offers(mode) {
 			if mode != opened.Modes.Current {
@@ -166,14 +171,29 @@ func (c *acp) open(ctx context.Context, session string, hello *acpHello) error {
 	return err
 }
 
+// awaitPast waits until the program has repeated the past of the session, so that no turn takes it for its own.
+// Gemini answers session/load before it has. It answers other requests between two updates, so the past has
+// ended when no update precedes an answer. The method asked for is nobody's, so asking changes nothing.
+func (c *acp) awaitPast(ctx context.Context) error {
+	for {
+		var before, after int
+		c.locked(func() { before = c.updates })
+		err := c.rpcProgram.ask(ctx, "_oacp/ping", struct{}{}, &json.RawMessage{})
+		if silent, ok := errors.AsType[*silence](err); ok {
+			return c.unstarted(ctx, silent)
+		}
+		c.locked(func() { after = c.updates })
+		if before == after {
+			return nil
+		}
+	}
+}
+
 // ask sends a request before the first turn, and reads the result of the answer.
 func (c *acp) ask(ctx context.Context, method string, params, result any) error {
 	err := c.rpcProgram.ask(ctx, method, params, result)
 	if silent, ok := errors.AsType[*silence](err); ok {
-		if ctx.Err() != nil {
-			return silent.error
-		}
-		return fmt.Errorf("%w: %s did not start: %w: %s", ErrUnavailable, c.driver.release.program, silent.error, reason(c.lastWords()))
+		return c.unstarted(ctx, silent)
 	}
 	if refused, ok := errors.AsType[*rpcError](err); ok {
 		failure := refused.failure(c.driver.release.program)
@@ -186,6 +206,14 @@ func (c *acp) ask(ctx context.Context, method string, params, result any) error 
 		return fmt.Errorf("%w: reading the answer of %s to %s: %w", ErrUnavailable, c.driver.release.program, method, err)
 	}
 	return nil
+}
+
+// unstarted returns why a program that is silent did not start.
+func (c *acp) unstarted(ctx context.Context, silent *silence) error {
+	if ctx.Err() != nil {
+		return silent.error
+	}
+	return fmt.Errorf("%w: %s did not start: %w: %s", ErrUnavailable, c.driver.release.program, silent.error, reason(c.lastWords()))
 }
 
 func (c *acp) died() error {
@@ -239,6 +267,7 @@ func (c *acp) take(t *residentTurn, m *rpcMessage, line []byte) {
 	if err := json.Unmarshal(m.Params, &n); err != nil && !errors.As(err, &mistyped) || n.SessionID != c.session {
 		return
 	}
+	c.updates++
 	u := &n.Update
 	if u.Cost != nil && u.Cost.Currency == "USD" {
 		c.cost = &u.Cost.Amount

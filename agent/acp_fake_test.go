@@ -3,6 +3,7 @@ package agent
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -67,7 +68,10 @@ type acpAgent struct {
 	conn         *sdk.AgentSideConnection
 	cancels      map[sdk.SessionId]context.CancelFunc
 	mode         sdk.SessionModeId
-	servers      []sdk.McpServer
+	// late are updates of a loaded session that come after the answer to session/load.
+	late    []string
+	loaded  sdk.SessionId
+	servers []sdk.McpServer
 }
 
 func (a *acpAgent) Initialize(context.Context, sdk.InitializeRequest) (sdk.InitializeResponse, error) {
@@ -104,7 +108,21 @@ func (a *acpAgent) LoadSession(ctx context.Context, request sdk.LoadSessionReque
 		return sdk.LoadSessionResponse{}, &sdk.RequestError{Code: -32002, Message: "Resource not found"}
 	}
 	err = a.say(ctx, request.SessionId, "you said earlier: "+string(past))
+	if a.kind == "loads late" {
+		a.loaded, a.late = request.SessionId, []string{"and this", "and that"}
+	}
 	return sdk.LoadSessionResponse{Modes: a.modes()}, err
+}
+
+// HandleExtensionMethod knows no method. As all requests, it is answered between two updates of the past.
+func (a *acpAgent) HandleExtensionMethod(ctx context.Context, method string, _ json.RawMessage) (any, error) {
+	if len(a.late) > 0 {
+		if err := a.say(ctx, a.loaded, a.late[0]); err != nil {
+			return nil, err
+		}
+		a.late = a.late[1:]
+	}
+	return nil, sdk.NewMethodNotFound(method)
 }
 
 func (a *acpAgent) ResumeSession(_ context.Context, request sdk.ResumeSessionRequest) (sdk.ResumeSessionResponse, error) {
@@ -147,6 +165,11 @@ func (a *acpAgent) Prompt(ctx context.Context, request sdk.PromptRequest) (sdk.P
 			err = errors.Join(err, file.Close())
 		}
 		if err != nil {
+			return sdk.PromptResponse{}, err
+		}
+	}
+	for _, past := range a.late {
+		if err := a.say(ctx, session, past); err != nil {
 			return sdk.PromptResponse{}, err
 		}
 	}

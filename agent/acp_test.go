@@ -237,7 +237,7 @@ func TestACPCancel(t *testing.T) {
 
 // TestACPSessions kills the program in a turn and checks how the session continues.
 func TestACPSessions(t *testing.T) {
-	for _, kind := range []string{"resumes", "loads", "forgets"} {
+	for _, kind := range []string{"resumes", "loads", "loads late", "forgets"} {
 		t.Run(kind, func(t *testing.T) {
 			var folder []string
 			if kind != "forgets" {
