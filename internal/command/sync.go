@@ -118,8 +118,8 @@ func SyncOptions(w *mailbox.Workspace) gitmail.Options {
 		Return: func(ctx context.Context, m *schema.Message, agent schema.AgentName) error {
 			return track.PutBack(ctx, w, m, agent)
 		},
-		Noticed: func(ctx context.Context, m *schema.Message, agent schema.AgentName) (bool, error) {
-			return track.HasNoticed(w, m, agent)
+		TakeBack: func(ctx context.Context, m *schema.Message, agent schema.AgentName, do func() error) (bool, error) {
+			return track.TakeBack(ctx, w, m, agent, do)
 		},
 	}
 }

@@ -242,7 +242,7 @@ func (e *exchange) applyOutcome(ctx context.Context, o *outcome) {
 	message, err := e.fill(o)
 	applied := err == nil
 	if applied && !e.o.DryRun {
-		applied, err = e.w.Apply(ctx, o.Outcome)
+		applied, err = e.move(ctx, o, message)
 	}
 	o.Data, o.Reason = nil, nil // the plan keeps the outcome until its piece ends
 	switch {
@@ -256,6 +256,22 @@ func (e *exchange) applyOutcome(ctx context.Context, o *outcome) {
 	default:
 		e.noteIncoming(changeKinds[o.Want], o.Agent, message)
 	}
+}
+
+// move moves or makes the file of an outcome. A message that its sender took back stays if it was shown to the agent since the
+// plan.
+func (e *exchange) move(ctx context.Context, o *outcome, m *schema.Message) (applied bool, err error) {
+	if e.o.TakeBack == nil || m == nil || !o.recalled || o.Was != replica.Pending || o.Want != replica.Dead {
+		return e.w.Apply(ctx, o.Outcome)
+	}
+	unseen, err := e.o.TakeBack(ctx, m, o.Agent, func() (err error) {
+		applied, err = e.w.Apply(ctx, o.Outcome)
+		return err
+	})
+	if err == nil && !unseen {
+		err = replica.ErrChanged
+	}
+	return applied, err
 }
 
 // fill reads the bytes that an outcome needs. The message is nil if the file, which only moves, is not a valid one.

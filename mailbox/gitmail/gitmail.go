@@ -179,9 +179,9 @@ type Options struct {
 	// Return puts a message back into an inbox after another machine restored it. The default is the PutBack of the
 	// workspace.
 	Return func(ctx context.Context, m *schema.Message, agent schema.AgentName) error
-	// Noticed, if set, reports whether the agent was shown a message here, which its sender has taken back. Such a message is
-	// kept, on all machines.
-	Noticed func(ctx context.Context, m *schema.Message, agent schema.AgentName) (bool, error)
+	// TakeBack, if set, calls do for a message that its sender has taken back, unless the agent was shown the message here. Until
+	// do returns, nobody shows it to the agent. A message that the agent was shown is kept, on all machines.
+	TakeBack func(ctx context.Context, m *schema.Message, agent schema.AgentName, do func() error) (done bool, err error)
 	// Share makes Sync return early if another process began a sync after Sync was called.
 	Share bool
 	// Prune, if set, reports whether to remove the bytes of a message that was handled or given up.

@@ -89,6 +89,8 @@ func (p *plan) waitingNames() map[string]bool {
 type outcome struct {
 	replica.Outcome
 	base facts.Set
+	// recalled reports whether the sender took the message back.
+	recalled bool
 	// placed is where the file was put last.
 	placed replica.Place
 	// object and reason are the objects that hold the bytes.

@@ -79,7 +79,7 @@ func (e *exchange) planCopy(ctx context.Context, c replica.Copy) {
 	case e.gone[c.Agent], place == replica.Nowhere && (!wanted || want == replica.Removed):
 	case place != want, newReason, read.Twice[c]:
 		e.outcomes = append(e.outcomes, &outcome{
-			Outcome: replica.Outcome{Copy: c, Was: place, Want: want}, base: base.Set, placed: cmp.Or(mark.Placed, base.Place()), object: remote.object, reason: remote.reason,
+			Outcome: replica.Outcome{Copy: c, Was: place, Want: want}, base: base.Set, recalled: result.Has(facts.WasRecalled), placed: cmp.Or(mark.Placed, base.Place()), object: remote.object, reason: remote.reason,
 		})
 		e.scanned[c.Agent].Forget(replica.Day(c.Name), c.Box(place), c.Box(want)) // these boxes do not hold yet what the base says
 		delete(e.stamps, c.Agent)
@@ -88,7 +88,7 @@ func (e *exchange) planCopy(ctx context.Context, c replica.Copy) {
 
 // kept adds that a message is kept if its sender took it back after the recipient was shown it here.
 func kept(ctx context.Context, e *exchange, c replica.Copy, here mailbox.Entry, known facts.Set) facts.Set {
-	if e.o.Noticed == nil || c.Sent || here.Name == "" || known.Place() != replica.Dead || !known.Has(facts.WasRecalled) {
+	if e.o.TakeBack == nil || c.Sent || here.Name == "" || known.Place() != replica.Dead || !known.Has(facts.WasRecalled) {
 		return known
 	}
 	data, err := mailbox.ReadUnscreened(e.w.Workspace, here)
@@ -99,11 +99,11 @@ func kept(ctx context.Context, e *exchange, c replica.Copy, here mailbox.Entry, 
 	if err != nil {
 		return known
 	}
-	noticed, err := e.o.Noticed(ctx, m, c.Agent)
+	unseen, err := e.o.TakeBack(ctx, m, c.Agent, func() error { return nil })
 	if err != nil {
 		e.blocked(err)
 	}
-	if !noticed {
+	if unseen || err != nil {
 		return known
 	}
 	return known.Add(facts.Kept)

@@ -51,14 +51,52 @@ func TestRecalledAfterItWasHandled(t *testing.T) {
 		}
 	}
 	here.sync()
-	noticed := gitmail.Options{Noticed: func(_ context.Context, m *schema.Message, _ schema.AgentName) (bool, error) {
-		return m.ID == shown.Message.ID || m.ID == handled.Message.ID, nil
+	noticed := gitmail.Options{TakeBack: func(_ context.Context, m *schema.Message, _ schema.AgentName, do func() error) (bool, error) {
+		if m.ID == shown.Message.ID || m.ID == handled.Message.ID {
+			return false, nil
+		}
+		return true, do()
 	}}
 	there.syncWith(noticed, nil)
 	n.settle()
 	n.want("codex", mailbox.Inbox, shown)
 	n.want("codex", mailbox.Archive, handled)
 	n.want("codex", mailbox.DeadLetters, unseen)
+}
+
+// TestShownDuringASync takes back a message that its recipient is shown on another machine while that one syncs. Whenever
+// that is, the message is either taken back or shown.
+func TestShownDuringASync(t *testing.T) {
+	t.Parallel()
+	for _, at := range []string{"locked", "merged", "arrived", "moved", "applied"} {
+		n := newNetwork(t, 2, both...)
+		here, there := n.machines[0], n.machines[1]
+		r := here.send("claude", "codex")
+		n.settle()
+		if err := mailbox.Recall(t.Context(), here.w, r.Message, "codex"); err != nil {
+			t.Fatal(err)
+		}
+		here.sync()
+		shown := false
+		options := gitmail.Options{TakeBack: func(_ context.Context, _ *schema.Message, _ schema.AgentName, do func() error) (bool, error) {
+			if shown {
+				return false, nil
+			}
+			return true, do()
+		}}
+		there.syncWith(options, func(name string) {
+			if _, err := there.w.Pending(t.Context(), string(r.Message.ID), "codex"); name == at && err == nil {
+				shown = true
+			}
+		})
+		there.syncWith(options, nil)
+		n.settle()
+		if shown {
+			n.want("codex", mailbox.Inbox, r)
+		} else {
+			n.want("codex", mailbox.DeadLetters, r)
+		}
+	}
 }
 
 // TestTwoMachinesRestore restores a message on two machines, one of which then acknowledges it: the other restore stays.

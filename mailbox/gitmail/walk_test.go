@@ -63,9 +63,12 @@ func (c *walked) Sync(m *walk.Machine, step func()) error {
 }
 
 func (c *walked) sync(m *walk.Machine, o gitmail.Options, step func()) (gitmail.Result, error) {
-	o.Noticed = func(_ context.Context, message *schema.Message, agent schema.AgentName) (bool, error) {
+	o.TakeBack = func(_ context.Context, message *schema.Message, agent schema.AgentName, do func() error) (bool, error) {
 		name, err := message.LongFileName()
-		return m.Noticed(replica.Copy{Agent: agent, Name: name}), err
+		if err != nil || m.Noticed(replica.Copy{Agent: agent, Name: name}) {
+			return false, err
+		}
+		return true, do()
 	}
 	r := c.open(m)
 	r.SetStep(func(string) { step() })

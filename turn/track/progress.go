@@ -174,11 +174,11 @@ func (t *tracker) progress(m *schema.Message, name schema.AgentName, files []mai
 			p.Offered = append(p.Offered, n)
 		}
 	}
-	p.MaySeen = rec.mayBeSeen()
 	if rec.Working != nil {
 		p.Working = &Working{At: inSeconds(rec.Working.At), Text: rec.Working.Text, Finished: rec.Working.Finished}
 	}
 	p.addReplies(m, rec, t.replies)
+	p.MaySeen = rec.mayBeSeen() || p.hasReplied
 	if state.hasKept(m) {
 		p.Recall = &RecallRequest{inSeconds(rec.RecalledAt), true}
 	}

@@ -147,7 +147,7 @@ func (p *Progress) addReplies(m *schema.Message, rec *Record, all map[schema.ID]
 			}
 		}
 		p.Replies = append(p.Replies, one)
-		p.hasReplied = p.hasReplied || !r.IsNotice() && !r.CreatedAt.Time().Before(rec.Revived)
+		p.hasReplied = p.hasReplied || !r.IsNotice() && !r.CreatedAt.Time().Before(inSeconds(rec.Revived))
 	}
 	p.Answer = cmp.Or(p.Answer, automatic, declined)
 }

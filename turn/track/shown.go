@@ -192,27 +192,27 @@ func (l *AgentLock) Unlock() error { return errors.Join(l.lock.Close(), l.dir.Cl
 
 // Recall takes a message back from those of its recipients that have not noticed it: it becomes a dead letter of theirs.
 // Recall returns how far the message then is. It tries all recipients, and its error comes with that progress. What a
-// recipient noticed on another machine comes back: see HasNoticed.
+// recipient was shown on another machine comes back: see TakeBack.
 func Recall(ctx context.Context, w *mailbox.Workspace, m *schema.Message) ([]Progress, error) {
 	var failed error
 	for i, agent := range m.To {
 		if !w.Knows(agent) {
 			continue
 		}
-		err := Exclusively(ctx, w, agent, func() error {
+		_, err := TakeBack(ctx, w, m, agent, func() error {
 			progress, err := Track(ctx, w, string(m.ID))
 			if err != nil {
 				return err
 			}
-			if p := progress[i]; p.MaySeen || p.wasNoticed() || p.Stage != StageStored && !p.Stage.IsPending() {
+			p := progress[i]
+			if isKept := p.Recall != nil && p.Recall.Kept; isKept || p.Stage != StageStored && !p.Stage.IsPending() {
 				return nil
 			}
-			if err = mailbox.Recall(ctx, w, m, agent); mailbox.IsGone(err) {
-				err = nil // the progress says where it is
-			}
-			return err
+			return mailbox.Recall(ctx, w, m, agent)
 		})
-		failed = errors.Join(failed, err)
+		if !mailbox.IsGone(err) { // else the progress says where it is
+			failed = errors.Join(failed, err)
+		}
 	}
 	progress, err := Track(ctx, w, string(m.ID))
 	if failed == nil {
@@ -221,14 +221,21 @@ func Recall(ctx context.Context, w *mailbox.Workspace, m *schema.Message) ([]Pro
 	return progress, errors.Join(failed, err)
 }
 
-// HasNoticed reports whether an agent was shown a message on this machine, or it had a turn.
-func HasNoticed(w *mailbox.Workspace, m *schema.Message, agent schema.AgentName) (bool, error) {
-	h, err := ReadHistory(w, agent)
-	if err != nil {
-		return false, err
-	}
-	rec := h.Records[KeyOf(m)]
-	return rec != nil && rec.mayBeSeen(), nil
+// TakeBack calls do, which takes a message back from an agent, unless the agent may have seen it on this machine: it was
+// offered the message, or has answered it, or the message had a turn. Until do returns, nobody offers it to the agent.
+func TakeBack(ctx context.Context, w *mailbox.Workspace, m *schema.Message, agent schema.AgentName, do func() error) (done bool, err error) {
+	err = Exclusively(ctx, w, agent, func() error {
+		t := newTracker(w)
+		if err := t.note(t.readReplies(ctx, nil, m)); err != nil {
+			return err
+		}
+		p, err := t.progress(m, agent, nil)
+		if done = err == nil && !p.MaySeen; done {
+			err = do()
+		}
+		return err
+	})
+	return done, err
 }
 
 // compactNoticed is the size of a journal, in bytes, above which Show looks whether it may forget messages that were
