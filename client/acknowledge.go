@@ -8,6 +8,7 @@ import (
 
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 // An Acknowledged is a message that has left the inbox of the agent as handled.
@@ -26,7 +27,7 @@ func (c *Client) Acknowledge(ctx context.Context, idOrName string) (Acknowledged
 		err = c.checkFence(ctx, m)
 	}
 	if err == nil {
-		err = h.acknowledge(c.w)
+		err = h.acknowledge(ctx, c.w)
 	}
 	return Acknowledged{ID: h.id, Already: h.gone}, err
 }
@@ -56,7 +57,13 @@ func AcknowledgeAll(ctx context.Context, w *mailbox.Workspace, caller Caller, en
 			return nil, err
 		}
 	}
-	return w.AcknowledgeAll(entries), nil
+	errs = w.AcknowledgeAll(entries)
+	for i, e := range entries {
+		if mailbox.IsGone(errs[i]) && e.Message != nil {
+			errs[i] = cmp.Or(track.FindRecall(ctx, w, e.Agent, e.Message.ID), errs[i])
+		}
+	}
+	return errs, nil
 }
 
 // Pending returns the file in the agent's inbox of that id or name. The error is a *RecalledError if the sender took the
@@ -64,7 +71,7 @@ func AcknowledgeAll(ctx context.Context, w *mailbox.Workspace, caller Caller, en
 func (c *Client) Pending(ctx context.Context, idOrName string) (mailbox.Entry, error) {
 	e, err := c.w.Pending(ctx, idOrName, c.agent)
 	if gone, ok := errors.AsType[*mailbox.NotPendingError](err); ok {
-		err = cmp.Or(c.checkRecalled(gone.Elsewhere), err)
+		err = cmp.Or(track.CheckRecalled(c.w, c.agent, gone.Elsewhere), err)
 	}
 	return e, err
 }
@@ -97,13 +104,14 @@ func (c *Client) hasHandled(gone *mailbox.NotPendingError) bool {
 }
 
 // acknowledge takes the message out of the inbox.
-func (h *held) acknowledge(w *mailbox.Workspace) error {
+func (h *held) acknowledge(ctx context.Context, w *mailbox.Workspace) error {
 	if h.gone {
 		return nil
 	}
 	err := w.Acknowledge(h.entry)
-	if mailbox.IsGone(err) {
-		h.gone, err = true, nil
+	if mailbox.IsGone(err) { // since it was found
+		err = track.FindRecall(ctx, w, h.entry.Agent, h.id)
+		h.gone = err == nil
 	}
 	return err
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -43,14 +42,7 @@ type Answer struct {
 }
 
 // A RecalledError says that the sender of a message has taken it back.
-type RecalledError struct {
-	Message *schema.Message
-	At      schema.Timestamp
-}
-
-func (e *RecalledError) Error() string {
-	return fmt.Sprintf("message %s was recalled: %s took it back at %s", e.Message.ID, e.Message.From, e.At)
-}
+type RecalledError = track.RecalledError
 
 // A NotAskedError says that there is nothing to decline in a message.
 type NotAskedError struct{ Message *schema.Message }
@@ -79,22 +71,7 @@ func (c *Client) RequestOf(ctx context.Context, found []mailbox.Entry) (*Request
 		return nil, err
 	}
 	r := &Request{Message: m, client: c}
-	return r, cmp.Or(c.checkRecalled(found), c.checkFence(ctx, m))
-}
-
-// checkRecalled returns a *RecalledError if a message has left the agent's inbox because its sender took it back.
-func (c *Client) checkRecalled(found []mailbox.Entry) error {
-	isOwn := func(box mailbox.Box) int {
-		return slices.IndexFunc(found, func(e mailbox.Entry) bool { return e.Agent == c.agent && e.Box == box })
-	}
-	i := isOwn(mailbox.DeadLetters)
-	if i < 0 || isOwn(mailbox.Inbox) >= 0 {
-		return nil
-	}
-	if reason, err := c.w.Reason(found[i]); err == nil && reason.RecalledBy != "" {
-		return &RecalledError{found[i].Message, reason.At}
-	}
-	return nil
+	return r, cmp.Or(track.CheckRecalled(c.w, c.agent, found), c.checkFence(ctx, m))
 }
 
 // Draft returns the answer without a body: subject, priority and type follow from the message.
@@ -172,14 +149,9 @@ func (r *Request) Prepare(ctx context.Context, a Answer) (*Prepared, error) {
 	return p, p.check(ctx, a.Source)
 }
 
-// answer sends the answer unless there is one.
-func (p *Prepared) answer(ctx context.Context) (r *Receipt, err error) {
+// answer sends the answer unless there is one. Callers hold the agent's lock.
+func (p *Prepared) answer(ctx context.Context) (*Receipt, error) {
 	c := p.client
-	lock, err := track.Lock(ctx, c.w, c.agent)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, lock.Unlock()) }()
 	slot, err := track.AnswerOf(ctx, c.w, p.request.Message, c.agent)
 	if err != nil {
 		return nil, err
@@ -187,7 +159,7 @@ func (p *Prepared) answer(ctx context.Context) (r *Receipt, err error) {
 	if !slot.Takes(&p.Message) {
 		if slot.OfThisTurn && slot.Answer.IsDeclined() == p.Message.IsDeclined() || sameText(slot.Answer, &p.Message) {
 			first := &mailbox.Receipt{Message: slot.Answer, Outbox: slot.Path, AlreadySent: true}
-			return p.finish([]*mailbox.Receipt{first}, nil)
+			return p.finish(ctx, []*mailbox.Receipt{first}, nil)
 		}
 		_, err := c.w.Pending(ctx, string(p.request.Message.ID), c.agent)
 		return nil, &track.AnsweredError{Request: p.request.Message, Answer: slot.Answer, Pending: err == nil}
@@ -201,18 +173,4 @@ func (p *Prepared) answer(ctx context.Context) (r *Receipt, err error) {
 // sameText reports whether two messages say the same.
 func sameText(a, b *schema.Message) bool {
 	return a.Type == b.Type && a.Subject == b.Subject && a.BodyText() == b.BodyText() && a.IsDeclined() == b.IsDeclined()
-}
-
-// sendOnce sends the message unless one was sent with the same key.
-func (p *Prepared) sendOnce(ctx context.Context) (r *Receipt, err error) {
-	c := p.client
-	lock, err := track.Lock(ctx, c.w, c.agent)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, lock.Unlock()) }()
-	if p.Message, err = track.Once(c.w, c.agent, p.once, p.Message); err != nil {
-		return nil, err
-	}
-	return p.deliver(ctx)
 }

@@ -199,6 +199,40 @@ func TestRecalled(t *testing.T) {
 	}
 }
 
+// TestRecalledMeanwhile takes a message back after its recipient has begun to answer or to acknowledge it, as a sync does.
+func TestRecalledMeanwhile(t *testing.T) {
+	t.Parallel()
+	w := mailboxtest.NewBare(t, "claude", "codex")
+	codex := newClient(t, w, "codex")
+	for _, kind := range []schema.Type{schema.Notification, schema.Question} {
+		m := ask(t, w, "Port?")
+		r, err := codex.Request(t.Context(), string(m.ID))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := r.Draft()
+		a.Type, a.Body = kind, schema.TextValue("8080")
+		p, err := r.Prepare(t.Context(), a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := codex.Pending(t.Context(), string(m.ID))
+		if err == nil {
+			err = mailbox.Recall(t.Context(), w, m, "codex")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Send(t.Context()); codeOf(err) != "recalled" {
+			t.Errorf("a %s is sent: %v", kind, err)
+		}
+		errs, err := client.AcknowledgeAll(t.Context(), w, client.Caller{Getenv: nobody, PID: os.Getpid()}, []mailbox.Entry{e})
+		if err != nil || codeOf(errs[0]) != "recalled" {
+			t.Errorf("it is acknowledged: %v, %v", errs, err)
+		}
+	}
+}
+
 // TestOnce checks that a key sends one message, whatever the second draft says.
 func TestOnce(t *testing.T) {
 	w := mailboxtest.NewBare(t, "claude", "codex")

@@ -51,11 +51,6 @@ func (e *NotAskedError) Explain() (code, hint string) {
 func (e *RecipientsError) Explain() (code, hint string) { return failure.CodeUsage, "" }
 
 // Explain gives the code and a hint.
-func (e *RecalledError) Explain() (code, hint string) {
-	return "recalled", "leave the message: " + string(e.Message.From) + " does not want an answer any more"
-}
-
-// Explain gives the code and a hint.
 func (e *FencedError) Explain() (code, hint string) {
 	return "claim_lost", "leave the message to that machine; oacp status shows how far it gets"
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
 	"github.com/oacp-go/oacp/validate"
 )
 
@@ -146,12 +147,28 @@ func (p *Prepared) Compose() (*schema.Message, []byte, validate.Diagnostics, err
 // Send sends the message and, if it is an answer, acknowledges what it answers as the caller asked. With a receipt, something
 // was sent whatever the error is: a *mailbox.PartsError names who has no message, and a *NotAcknowledgedError the message that
 // is still in the inbox.
-func (p *Prepared) Send(ctx context.Context) (*Receipt, error) {
-	if p.request != nil && p.Message.Answers(p.request.Message) && !p.again {
-		return p.answer(ctx)
+func (p *Prepared) Send(ctx context.Context) (r *Receipt, err error) {
+	c := p.client
+	if p.request == nil && p.once == "" {
+		return p.deliver(ctx)
 	}
-	if p.once != "" {
-		return p.sendOnce(ctx)
+	lock, err := track.Lock(ctx, c.w, c.agent)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, lock.Unlock()) }()
+	if p.request != nil { // it may have been taken back since it was found
+		if err := track.FindRecall(ctx, c.w, c.agent, p.request.Message.ID); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case p.request != nil && p.Message.Answers(p.request.Message) && !p.again:
+		return p.answer(ctx)
+	case p.once != "":
+		if p.Message, err = track.Once(c.w, c.agent, p.once, p.Message); err != nil {
+			return nil, err
+		}
 	}
 	return p.deliver(ctx)
 }
@@ -161,11 +178,11 @@ func (p *Prepared) deliver(ctx context.Context) (*Receipt, error) {
 	if len(receipts) == 0 {
 		return nil, err
 	}
-	return p.finish(receipts, err)
+	return p.finish(ctx, receipts, err)
 }
 
 // finish completes the receipt of what was sent.
-func (p *Prepared) finish(receipts []*mailbox.Receipt, err error) (*Receipt, error) {
+func (p *Prepared) finish(ctx context.Context, receipts []*mailbox.Receipt, err error) (*Receipt, error) {
 	r := &Receipt{Receipts: receipts, Notes: p.Notes}
 	for _, one := range receipts {
 		r.Notes = slices.Concat(r.Notes, p.client.notes(one.Message))
@@ -174,7 +191,7 @@ func (p *Prepared) finish(receipts []*mailbox.Receipt, err error) (*Receipt, err
 	if err != nil || p.held == nil {
 		return r, err
 	}
-	err = p.held.acknowledge(p.client.w)
+	err = p.held.acknowledge(ctx, p.client.w)
 	_, moved := errors.AsType[*mailbox.NotDurableError](err)
 	if err != nil && !moved {
 		return r, &NotAcknowledgedError{Answer: receipts[0].Message.ID, Message: p.request.Message.ID, Err: err}

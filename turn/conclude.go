@@ -153,7 +153,12 @@ func (c *closer) leaveInbox(rec *track.Record, entry *mailbox.Entry) error {
 	case entry != nil:
 		err = c.workspace.Acknowledge(*entry)
 	}
-	if err != nil && !mailbox.IsGone(err) {
+	if mailbox.IsGone(err) {
+		if err = c.findRecall(rec); isRecalled(err) {
+			event.Reason, err = err.Error(), nil
+		}
+	}
+	if err != nil {
 		return err
 	}
 	if err := c.journal.Append(kind.Of(&rec.Envelope), false); err != nil {
@@ -200,7 +205,7 @@ func (c *closer) sendUnsent(rec *track.Record) error {
 	case refused != nil:
 		f, event = track.Unsendable.Of(&rec.Envelope), EventUnsendable.about(rec)
 		f.Reason, event.Reason, event.Err = refused.Error(), refused.Error(), refused
-		if kind == track.Answered {
+		if kind == track.Answered && !isRecalled(refused) {
 			f.Send = c.unanswered(rec, draft, refused)
 		}
 	case isSilent:
@@ -224,7 +229,10 @@ func (c *closer) deliver(rec *track.Record, draft *schema.Message, refused error
 		return slot, nil, err
 	}
 	defer func() { err = errors.Join(err, lock.Unlock()) }()
-	if rec.Outcome != track.Dead {
+	if err = c.findRecall(rec); isRecalled(err) {
+		return slot, err, nil
+	}
+	if err == nil && rec.Outcome != track.Dead {
 		slot, err = c.slot(rec)
 	}
 	if isOurs := slot.Answer != nil && slot.Answer.ID == draft.ID; isOurs {
@@ -240,6 +248,16 @@ func (c *closer) deliver(rec *track.Record, draft *schema.Message, refused error
 // slot returns the slot of a message for its answer.
 func (c *closer) slot(rec *track.Record) (track.Slot, error) {
 	return rec.Slot(context.Background(), c.workspace, c.config.Agent)
+}
+
+// findRecall returns an error that isRecalled if the sender took a message back while its turn worked.
+func (c *closer) findRecall(rec *track.Record) error {
+	return track.FindRecall(context.Background(), c.workspace, c.config.Agent, rec.ID)
+}
+
+func isRecalled(err error) bool {
+	_, is := errors.AsType[*track.RecalledError](err)
+	return is
 }
 
 // permanently tells an error that no further try removes from others.

@@ -79,6 +79,33 @@ func TestOneAnswer(t *testing.T) {
 	}
 }
 
+// TestRecalledDuringATurn takes a message back while it has a turn, as a sync did that an earlier version made. What the turn says
+// goes nowhere.
+func TestRecalledDuringATurn(t *testing.T) {
+	t.Parallel()
+	for _, failure := range []error{nil, errors.New("the program ended")} {
+		w := newWorkspace(t)
+		m := send(t, w, question("port"))[0]
+		rec, err := runOnce(t, w, Config{Reply: true, NewDriver: plays(func(ctx context.Context, _ agent.Request) (agent.Result, error) {
+			return agent.Result{Text: "8080"}, errors.Join(failure, mailbox.Recall(ctx, w, m, "codex"))
+		})})
+		if err != nil || len(entries(t, w, "claude", mailbox.Inbox)) > 0 {
+			t.Errorf("Run = %v, and the sender got %v", err, subjects(t, w, "claude", mailbox.Inbox))
+		}
+		for _, e := range rec.events {
+			if isEnd := e.Kind == EventUnsendable || e.Kind == EventAcknowledged; isEnd && !strings.Contains(e.Reason, "was recalled: claude took it back") {
+				t.Errorf("%s because %q", e.Kind, e.Reason)
+			}
+		}
+		if kinds := rec.kinds(); strings.Contains(kinds, string(EventUnsendable)) != (failure == nil) {
+			t.Errorf("the events are %s", kinds)
+		}
+		if p := progress(t, w, m.ID); p.Stage != track.StageRecalled {
+			t.Errorf("the stage is %s, want recalled", p.Stage)
+		}
+	}
+}
+
 // TestAnsweredBeforeALostTurn checks that a message gets no further turn if its turn answered it and then died with the runner.
 func TestAnsweredBeforeALostTurn(t *testing.T) {
 	t.Parallel()

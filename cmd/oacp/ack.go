@@ -107,7 +107,8 @@ func (c *ackCall) acknowledge(w *mailbox.Workspace, entries []mailbox.Entry) (do
 		return nil, err
 	}
 	for i, err := range errs {
-		if !c.all || !mailbox.IsGone(err) { // else another process acknowledged it
+		_, isRecalled := errors.AsType[*client.RecalledError](err)
+		if !c.all || !mailbox.IsGone(err) && !isRecalled { // else another process has dealt with it
 			first = cmp.Or(first, err)
 		}
 		if _, moved := errors.AsType[*mailbox.NotDurableError](err); err != nil && !moved {

@@ -1,6 +1,7 @@
 package track
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -87,6 +88,46 @@ type Slot struct {
 	OfThisTurn bool
 }
 
+// A RecalledError says that the sender of a message has taken it back.
+type RecalledError struct {
+	Message *schema.Message
+	At      schema.Timestamp
+}
+
+func (e *RecalledError) Error() string {
+	return fmt.Sprintf("message %s was recalled: %s took it back at %s", e.Message.ID, e.Message.From, e.At)
+}
+
+func (e *RecalledError) Explain() (code, hint string) {
+	return "recalled", "leave the message: " + string(e.Message.From) + " does not want an answer any more"
+}
+
+// CheckRecalled returns a *RecalledError if, of these files of a message, the agent has one because the sender took the message
+// back, and none in its inbox.
+func CheckRecalled(w *mailbox.Workspace, agent schema.AgentName, found []mailbox.Entry) error {
+	isOwn := func(box mailbox.Box) int {
+		return slices.IndexFunc(found, func(e mailbox.Entry) bool { return e.Agent == agent && e.Box == box })
+	}
+	i := isOwn(mailbox.DeadLetters)
+	if i < 0 || isOwn(mailbox.Inbox) >= 0 {
+		return nil
+	}
+	if reason, err := w.Reason(found[i]); err == nil && reason.RecalledBy != "" {
+		return &RecalledError{found[i].Message, reason.At}
+	}
+	return nil
+}
+
+// FindRecall is CheckRecalled for the files that the agent has of a message now.
+func FindRecall(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, id schema.ID) error {
+	letters, err := mailbox.Copies(ctx, w, id, agent, mailbox.DeadLetters)
+	if err != nil || len(letters) == 0 {
+		return err
+	}
+	pending, err := mailbox.Copies(ctx, w, id, agent, mailbox.Inbox)
+	return cmp.Or(err, CheckRecalled(w, agent, append(letters, pending...)))
+}
+
 // Takes reports whether a message can still fill the slot: it is empty, or the agent declined and answers after all.
 func (s Slot) Takes(m *schema.Message) bool {
 	return s.Answer == nil || s.Answer.IsDeclined() && !m.IsDeclined()
@@ -127,12 +168,17 @@ func slotOf(ctx context.Context, w *mailbox.Workspace, request *schema.Message, 
 	if err != nil {
 		return slot, err
 	}
-	at := last.Message.CreatedAt.Time()
-	if rec != nil && (at.Before(inSeconds(rec.Revived)) || at.Equal(inSeconds(rec.Revived)) && last.Modified.Before(rec.Revived)) {
+	if rec != nil && rec.isEarlier(last.Message, last.Modified) {
 		return slot, nil
 	}
-	isOwn := rec != nil && rec.Running && rec.isOwn() && !at.Before(inSeconds(rec.Started))
+	isOwn := rec != nil && rec.Running && rec.isOwn() && !last.Message.CreatedAt.Time().Before(inSeconds(rec.Started))
 	return Slot{Answer: last.Message, Path: last.Path, OfThisTurn: isOwn}, nil
+}
+
+// isEarlier reports whether a reply, in a file that was written then, was sent before a person restored the message.
+func (rec *Record) isEarlier(reply *schema.Message, modified time.Time) bool {
+	at := reply.CreatedAt.Time()
+	return at.Before(inSeconds(rec.Revived)) || at.Equal(inSeconds(rec.Revived)) && modified.Before(rec.Revived)
 }
 
 // askedBack returns the last question of the agent about a message that its sender has not answered, or nil.

@@ -1,8 +1,6 @@
 package track
 
 import (
-	"time"
-
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -12,13 +10,15 @@ func (p *Progress) trackGone(t *tracker, m *schema.Message, rec *Record, places 
 	letter, isLetter := places[mailbox.DeadLetters]
 	_, isArchived := places[mailbox.Archive]
 	_, isSent := places[mailbox.Outbox]
-	if isLetter && rec.Outcome != Succeeded {
+	if isLetter {
 		reason, err := t.w.Reason(letter)
 		if mailbox.IsGone(err) { // another tool moved it
 			reason, err = mailbox.DeadLetterReason{Attempts: p.Attempts, Reason: p.Reason}, nil
 		}
-		p.bury(t, m, reason)
-		return err
+		if rec.Outcome != Succeeded || reason.RecalledBy != "" {
+			p.bury(t, m, reason)
+			return err
+		}
 	}
 	if rec.Outcome == Dead {
 		p.Stage = StageDead
@@ -48,7 +48,7 @@ func (p *Progress) trackGone(t *tracker, m *schema.Message, rec *Record, places 
 	p.Stage = StageDone
 	switch {
 	case p.Answer != "":
-		p.answered(time.Time{})
+		p.answered(true)
 	case rec.Outcome != "" || isArchived || isLetter || before == mailbox.Archive:
 	case before == mailbox.Inbox:
 		p.Stage, p.Reason = StageAgentRemoved, "its recipient was removed before it handled the message"
@@ -70,7 +70,7 @@ func (p *Progress) bury(t *tracker, m *schema.Message, reason mailbox.DeadLetter
 	switch {
 	case reason.RecalledBy == "":
 	case p.Answer != "": // on another machine, the recipient had noticed it
-		p.answered(time.Time{})
+		p.answered(true)
 	case mailbox.MayBeElsewhere(t.w, m):
 		p.Recall = &RecallRequest{At: reason.At.Time()}
 		fallthrough

@@ -268,7 +268,7 @@ func InInbox(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, 
 	t := newTracker(w)
 	replies, _ := conversation.Responses(ctx, w, agent, entries)
 	for id, r := range replies {
-		t.replies[id] = []mailbox.Entry{{Message: r.Message}}
+		t.replies[id] = []mailbox.Entry{{Message: r.Message, Modified: r.Modified}}
 		if r.Message.Type.IsRequest() {
 			if err = t.readReplies(ctx, nil, r.Message); err != nil {
 				return nil, err

@@ -198,9 +198,9 @@ func (t *tracker) progress(m *schema.Message, name schema.AgentName, files []mai
 		return p, p.trackGone(t, m, rec, places)
 	}
 	p.Stage = state.stage(m, rec, t.now)
-	isAnswered := slices.ContainsFunc(p.Replies, func(r Reply) bool { return r.Answers && !r.CreatedAt.Time().Before(rec.Revived) })
+	isAnswered := slices.ContainsFunc(p.Replies, func(r Reply) bool { return r.Answers && !r.isEarlier })
 	if isAnswered && p.Stage.IsPending() && !(rec.Running && state.running) {
-		p.answered(rec.Revived)
+		p.answered(false)
 	}
 	if taken := state.takenBy(rec, t.now); taken != nil && p.Stage.IsPending() && p.Stage != StageHeld && p.Stage != StageExpired {
 		p.Stage, p.Reason = StageHeld, taken.Taken()

@@ -28,6 +28,8 @@ type Reply struct {
 
 	// reason says why it declines the message.
 	reason string
+	// isEarlier reports whether it was sent before a person restored the message.
+	isEarlier bool
 }
 
 // AsksBack reports whether the reply is a question back: a request that does not answer the message.
@@ -121,9 +123,11 @@ func (t *tracker) readReplies(ctx context.Context, listing *mailbox.Listing, mes
 // addReplies adds the recipient's replies to a message. All has the replies to all messages, by the ids of these.
 func (p *Progress) addReplies(m *schema.Message, rec *Record, all map[schema.ID][]mailbox.Entry) {
 	var replies []*schema.Message
+	isEarlier := make(map[schema.ID]bool)
 	for _, e := range all[m.ID] {
 		if r := e.Message; e.Err == nil && r.From == p.Agent && r.ParentID == m.ID && r.ID != m.ID && r.IsFor(m.From) {
 			replies = append(replies, r)
+			isEarlier[r.ID] = isEarlier[r.ID] || rec.isEarlier(r, e.Modified) // one of its files may have been moved
 		}
 	}
 	slices.SortFunc(replies, schema.CompareAge)
@@ -133,7 +137,7 @@ func (p *Progress) addReplies(m *schema.Message, rec *Record, all map[schema.ID]
 		automatic = rec.Sent
 	}
 	for _, r := range replies {
-		one := Reply{ID: r.ID, Type: r.Type, CreatedAt: r.CreatedAt, Answers: r.ID == automatic || r.Answers(m)}
+		one := Reply{ID: r.ID, Type: r.Type, CreatedAt: r.CreatedAt, Answers: r.ID == automatic || r.Answers(m), isEarlier: isEarlier[r.ID]}
 		if one.Declines = one.Answers && r.IsDeclined(); one.Declines {
 			one.reason = visible.Short(strings.Join(strings.Fields(r.BodyText()), " "), maxReason)
 			declined = r.ID
@@ -147,7 +151,7 @@ func (p *Progress) addReplies(m *schema.Message, rec *Record, all map[schema.ID]
 			}
 		}
 		p.Replies = append(p.Replies, one)
-		p.hasReplied = p.hasReplied || !r.IsNotice() && !r.CreatedAt.Time().Before(inSeconds(rec.Revived))
+		p.hasReplied = p.hasReplied || !r.IsNotice() && !one.isEarlier
 	}
 	p.Answer = cmp.Or(p.Answer, automatic, declined)
 }
@@ -155,13 +159,13 @@ func (p *Progress) addReplies(m *schema.Message, rec *Record, all map[schema.ID]
 // maxReason is how much of a reason is reported. The message has the whole.
 const maxReason = 200
 
-// answered sets the stage of a message that has an answer since then.
-func (p *Progress) answered(since time.Time) {
+// answered sets the stage of a message that has an answer. Those before a person restored it count if all do.
+func (p *Progress) answered(all bool) {
 	p.Stage = StageAnswered
 	var declined *Reply
 	for i := range p.Replies {
 		switch r := &p.Replies[i]; {
-		case !r.Answers || r.CreatedAt.Time().Before(since):
+		case !r.Answers || r.isEarlier && !all:
 		case !r.Declines:
 			return
 		default:
