@@ -278,7 +278,7 @@ func TestACPUnknownSession(t *testing.T) {
 
 // TestACPMark checks that the program has the context's mark.
 func TestACPMark(t *testing.T) {
-	mark := orphans.NewMark()
+	mark := orphans.OwnerOf("").NewMark()
 	driver := newFakeACP(t, nil, "asks")
 	if err := driver.Start(orphans.WithMark(impatient(t), mark)); err != nil {
 		t.Fatal(err)

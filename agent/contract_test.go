@@ -110,7 +110,7 @@ func TestMark(t *testing.T) {
 		"exec": NewExec(Options{Command: helperCommand(t, "env", orphans.Variable)}),
 	} {
 		t.Run(name, func(t *testing.T) {
-			mark := orphans.NewMark()
+			mark := orphans.OwnerOf("").NewMark()
 			ctx := orphans.WithMark(impatient(t), mark)
 			if err := driver.Start(ctx); err != nil {
 				t.Fatal(err)

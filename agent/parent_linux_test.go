@@ -21,7 +21,7 @@ func TestKilledRunner(t *testing.T) {
 			return p.shell("exec 3>" + tool.path + "; echo runs >&3; sleep 1000; :")
 		}
 		driver, _ := p.create(t, script, nil)
-		mark := orphans.NewMark()
+		mark := orphans.OwnerOf("").NewMark()
 		how := append([]string{p.name, strings.Join(driver.options.Command, "\n"), driver.options.Dir}, driver.options.Env...)
 		how = append(how, orphans.Environ(orphans.WithMark(t.Context(), mark))...)
 		command := helperCommand(t, "runner", how...)
@@ -39,7 +39,7 @@ func TestKilledRunner(t *testing.T) {
 			tool.end(t)
 		}
 		// The agent itself may take a little longer.
-		if _, err := orphans.End(impatient(t), mark); err != nil {
+		if _, err := orphans.OwnerOf("").End(impatient(t), mark); err != nil {
 			t.Error(err)
 		}
 		if p.has("leaves") {

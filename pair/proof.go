@@ -34,7 +34,7 @@ func (s *Session) prove(ctx context.Context) error {
 		return err
 	}
 	round := s.manifest.Round
-	mark := orphans.NewMark()
+	mark := s.proofs().NewMark()
 	round.ProofMark = string(mark)
 	if err := errors.Join(s.save(), s.note(Entry{Type: EntryProving, Content: s.manifest.settings().proofText()})); err != nil {
 		return err
@@ -56,9 +56,12 @@ func (s *Session) prove(ctx context.Context) error {
 	return s.note(entry)
 }
 
+// proofs is the owner of the processes of proofs.
+func (s *Session) proofs() orphans.Owner { return orphans.OwnerOf(s.run.Folder, "proof") }
+
 // endProof ends the processes that a proof left behind.
 func (s *Session) endProof(ctx context.Context) error {
-	ended, err := orphans.End(ctx, orphans.Mark(s.manifest.Round.ProofMark))
+	ended, err := s.proofs().End(ctx, orphans.Mark(s.manifest.Round.ProofMark))
 	if err != nil {
 		return fmt.Errorf("killing the processes that the proof left behind: %w", err)
 	}

@@ -64,7 +64,7 @@ func TestProofCutOff(t *testing.T) {
 	t.Parallel()
 	var calls []call
 	s := newSession(t, Settings{Prompt: "x", Review: ReviewNone, Proof: "true"}, lines(t, &calls, "codex: DONE"))
-	mark := orphans.NewMark()
+	mark := s.proofs().NewMark()
 	left := exec.Command("sleep", "1000")
 	left.Env = append(os.Environ(), orphans.Environ(orphans.WithMark(t.Context(), mark))...)
 	if err := left.Start(); err != nil {

@@ -27,7 +27,9 @@ type worker struct {
 	*closer
 	// retryDelay is how long to wait after a failure to write the journal.
 	retryDelay time.Duration
-	drivers    *agent.Pool
+	// turns owns the processes of the turns.
+	turns   orphans.Owner
+	drivers *agent.Pool
 }
 
 // workOn carries out the decision about a message that this machine holds.
@@ -101,7 +103,7 @@ func (k *worker) attempt(ctx context.Context, held claim, it *item, m *schema.Me
 		}
 		return outcome{item: it, unavailable: err}
 	}
-	mark := orphans.NewMark()
+	mark := k.turns.NewMark()
 	marked := driver.(*markedDriver)
 	rec, begun, err := k.begin(ctx, it, held.attempt, "", marked.mark, mark)
 	if err != nil || !begun {

@@ -46,7 +46,7 @@ func TestAnswerBesideTurn(t *testing.T) {
 			{"with the mark of the turn", "outer:" + string(marks[len(marks)-1]), "", true},
 			{"with the variables of the turn only", "", asked.ID, true},
 			{"in the turn of another message", "", sent[1].ID, false},
-			{"in a turn that was lost", string(orphans.NewMark()), asked.ID, false},
+			{"in a turn that was lost", string(orphans.OwnerOf("").NewMark()), asked.ID, false},
 		} {
 			t.Setenv(orphans.Variable, test.marks)
 			t.Setenv("OACP_MESSAGE_ID", string(test.id))

@@ -20,9 +20,9 @@ func (d *markedDriver) Start(ctx context.Context) error {
 }
 
 // newPool returns the pool of the drivers of conversations.
-func newPool(newDriver func(schema.ConversationID, string) agent.Driver, most int) *agent.Pool {
+func newPool(turns orphans.Owner, newDriver func(schema.ConversationID, string) agent.Driver, most int) *agent.Pool {
 	return &agent.Pool{Most: most, New: func(conversation, session string) agent.Driver {
-		return &markedDriver{newDriver(schema.ConversationID(conversation), session), orphans.NewMark()}
+		return &markedDriver{newDriver(schema.ConversationID(conversation), session), turns.NewMark()}
 	}}
 }
 

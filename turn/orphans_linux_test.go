@@ -1,7 +1,9 @@
 package turn
 
 import (
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -9,8 +11,10 @@ import (
 	"testing"
 
 	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/internal/orphans"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn/track"
 )
 
 // escaping is an agent that starts a worker in a session of its own. The second attempt reports
@@ -95,5 +99,35 @@ func TestServersOutliveTheirTurns(t *testing.T) {
 	}
 	if line, err := os.ReadFile("/proc/" + strconv.Itoa(id) + "/cmdline"); err != nil || !strings.Contains(string(line), "sleep") {
 		t.Errorf("the server is %q, %v; want it running", line, err)
+	}
+}
+
+// TestMarksOfOthers checks that a Runner does not end the turn of another agent whose marks somebody copied into its journal
+// and its lock.
+func TestMarksOfOthers(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	mark := track.OwnerOf(w, "claude").NewMark()
+	other := exec.Command("sleep", "1000")
+	other.Env = append(os.Environ(), orphans.Environ(orphans.WithMark(t.Context(), mark))...)
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = other.Process.Kill(); _ = other.Wait() })
+	for name, text := range map[string]string{
+		"state/turns/codex.jsonl": `{"at":"2026-03-13T14:31:00Z","fact":"started","id":"msg-20260313T1431Z-claude-zzz1","fingerprint":"0","from":"claude","marks":["` + string(mark) + `"]}` + "\n",
+		"state/run/codex.json":    `{"pid":1,"host":"h","since":"2026-03-13T14:31:00Z","mark":"` + string(mark) + `"}` + "\n",
+		"state/run/codex.lock":    "",
+	} {
+		path := filepath.Join(w.Dir(), name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := runOnce(t, w, Config{}); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := os.ReadFile("/proc/" + strconv.Itoa(other.Process.Pid) + "/cmdline"); err != nil || len(line) == 0 { // empty once it has ended
+		t.Errorf("the process of claude is %q, %v; want it running", line, err)
 	}
 }

@@ -64,7 +64,7 @@ func TestRealPrograms(t *testing.T) {
 func TestForgottenSession(t *testing.T) {
 	t.Parallel()
 	var asked []string
-	d := newPool(func(_ schema.ConversationID, session string) agent.Driver {
+	d := newPool("", func(_ schema.ConversationID, session string) agent.Driver {
 		asked = append(asked, session)
 		return &puppet{start: func() error {
 			if session != "" {

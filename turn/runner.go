@@ -134,7 +134,8 @@ func (r *Runner) reset() {
 	c := &r.config
 	r.events = &events{config: c, now: r.now, problems: make(map[string]int), lost: make(chan error, 1)}
 	r.closer = &closer{workspace: r.workspace, config: c, now: r.now, journal: r.journal, events: r.events}
-	r.worker = &worker{r.closer, r.retryDelay, newPool(c.NewDriver, c.Parallel)}
+	turns := track.OwnerOf(r.workspace, c.Agent)
+	r.worker = &worker{r.closer, r.retryDelay, turns, newPool(turns, c.NewDriver, c.Parallel)}
 	r.schedule = newSchedule(r.decide, r.report)
 	r.unreadable, r.withheld = make(map[string]error), make(map[string]string)
 	r.followUps, r.stop, r.dead = nil, nil, nil
@@ -171,7 +172,7 @@ func (r *Runner) endLostTurns(ctx context.Context) error {
 			}
 		}
 	})
-	killed, err := orphans.End(ctx, marks...)
+	killed, err := r.worker.turns.End(ctx, marks...)
 	if len(killed) > 0 {
 		r.events.publish(Event{Kind: EventWarning, Reason: "a runner died during a turn; these processes of the turn were still running and were killed: " + strings.Join(killed, ", ")})
 	}

@@ -95,9 +95,9 @@ func (l Lock) Take(ctx context.Context, now time.Time) (_ *Hold, err error) {
 	case err != nil:
 		return nil, fmt.Errorf("locking %s: %w", lock.Path(), err)
 	}
-	hold := &Hold{lock: l, dir: dir, held: lock, mark: orphans.NewMark()}
+	hold := &Hold{lock: l, dir: dir, held: lock, mark: l.owner(dir).NewMark()}
 	if last := l.holder(dir); last != nil { // its note is still there: it was killed
-		if hold.ended, err = orphans.End(ctx, last.Mark); err != nil {
+		if hold.ended, err = l.owner(dir).End(ctx, last.Mark); err != nil {
 			return nil, err
 		}
 	}
@@ -195,6 +195,9 @@ func (l Lock) sign(dir *durable.Dir, now time.Time, mark orphans.Mark) error {
 	}
 	return dir.Replace(l.Note, append(data, '\n'), 0o644)
 }
+
+// owner returns the owner of the marks of holders.
+func (l Lock) owner(dir *durable.Dir) orphans.Owner { return orphans.OwnerOf(dir.Path(""), l.Name) }
 
 // holder returns the process that took the lock last, or nil if it is unknown.
 func (l Lock) holder(dir *durable.Dir) *Holder {

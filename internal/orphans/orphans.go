@@ -6,7 +6,10 @@ package orphans
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -19,8 +22,21 @@ const Variable = "OACP_RUNNER"
 // for none.
 type Mark string
 
-// NewMark returns a mark that no process has.
-func NewMark() Mark { return Mark(strings.ToLower(rand.Text())) }
+// An Owner starts processes for one purpose. It ends only those with its own marks, because a mark may come from a file that
+// others can write.
+type Owner string
+
+// OwnerOf returns the owner for a folder, whatever links lead there, and a purpose in it.
+func OwnerOf(folder string, purpose ...string) Owner {
+	if real, err := filepath.EvalSymlinks(folder); err == nil {
+		folder = real
+	}
+	sum := sha256.Sum256([]byte(strings.Join(append(purpose, folder), "\x00")))
+	return Owner(strings.ToLower(base32.StdEncoding.EncodeToString(sum[:10])))
+}
+
+// NewMark returns a mark of the owner that no process has.
+func (o Owner) NewMark() Mark { return Mark(string(o) + strings.ToLower(rand.Text())) }
 
 type contextKey struct{}
 
@@ -60,15 +76,15 @@ func Inside(marks ...Mark) bool {
 // valid reports whether a mark, which may come from a file, has the form of NewMark's.
 func (m Mark) valid() bool {
 	const digits = "abcdefghijklmnopqrstuvwxyz234567"
-	return len(m) == len(rand.Text()) && strings.Trim(string(m), digits) == ""
+	return len(m) == len(OwnerOf("").NewMark()) && strings.Trim(string(m), digits) == ""
 }
 
-// End kills the processes with one of the marks until there are none, and returns them in the form
+// End kills the processes with one of the marks of the owner until there are none, and returns them in the form
 // "sleep (4711)". It spares the caller and its ancestors, so that a shell with a mark can start the
 // caller. It does not find processes of other users. End returns an error if ctx ends or if a process
 // cannot be killed.
-func End(ctx context.Context, marks ...Mark) ([]string, error) {
-	marks = slices.DeleteFunc(slices.Clone(marks), func(m Mark) bool { return !m.valid() })
+func (o Owner) End(ctx context.Context, marks ...Mark) ([]string, error) {
+	marks = slices.DeleteFunc(slices.Clone(marks), func(m Mark) bool { return !m.valid() || !strings.HasPrefix(string(m), string(o)) })
 	if len(marks) == 0 {
 		return nil, nil
 	}

@@ -38,14 +38,14 @@ func start(t *testing.T, script string, env ...string) (output io.Reader) {
 // TestEnd checks that End kills every process with the mark, even in another session, and no other
 // process.
 func TestEnd(t *testing.T) {
-	mark, other := NewMark(), NewMark()
-	env := Environ(WithMark(WithMark(WithMark(t.Context(), NewMark()), mark), NewMark())) // one of several
+	mark, other := owner.NewMark(), owner.NewMark()
+	env := Environ(WithMark(WithMark(WithMark(t.Context(), owner.NewMark()), mark), owner.NewMark())) // one of several
 	// A child in its own session, whose parent has ended.
 	escaped := start(t, "setsid sh -c 'sleep 1000 & echo running; sleep 1000' & exit", env...)
 	direct := start(t, "echo running; sleep 1000; :", env...)
 	spared := start(t, "echo running; read line; sleep 1000", Environ(WithMark(t.Context(), other))...)
 
-	ended, err := End(t.Context(), mark)
+	ended, err := owner.End(t.Context(), mark)
 	if err != nil || len(ended) < 3 { // the last commands may not have begun
 		t.Errorf("ended %v, %v; want both shells and what they run", ended, err)
 	}
@@ -54,10 +54,10 @@ func TestEnd(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if again, err := End(t.Context(), mark); again != nil || err != nil {
+	if again, err := owner.End(t.Context(), mark); again != nil || err != nil {
 		t.Errorf("the second time it ended %v, %v; want none", again, err)
 	}
-	if left, err := End(t.Context(), other); left == nil || err != nil {
+	if left, err := owner.End(t.Context(), other); left == nil || err != nil {
 		t.Errorf("with the other mark: ended %v, %v; want its processes to have run until now", left, err)
 	}
 	if _, err := io.ReadAll(spared); err != nil {
@@ -69,29 +69,47 @@ func TestEnd(t *testing.T) {
 // have the mark themselves.
 func TestEndSparesTheCaller(t *testing.T) {
 	if mark := Mark(os.Getenv(Variable)); mark != "" {
-		if ended, err := End(t.Context(), mark); ended != nil || err != nil {
+		if ended, err := owner.End(t.Context(), mark); ended != nil || err != nil {
 			t.Errorf("ended %v, %v", ended, err)
 		}
-		inner := NewMark()
+		inner := owner.NewMark()
 		if got, want := Environ(WithMark(t.Context(), inner)), Variable+"="+string(mark)+":"+string(inner); len(got) != 1 || got[0] != want {
 			t.Errorf("a child gets %q, want %q", got, want)
 		}
 		return
 	}
 	command := exec.Command("sh", "-c", `"$0" -test.run='^TestEndSparesTheCaller$' -test.v && echo alive`, os.Args[0])
-	command.Env = append(os.Environ(), Environ(WithMark(t.Context(), NewMark()))...)
+	command.Env = append(os.Environ(), Environ(WithMark(t.Context(), owner.NewMark()))...)
 	if out, err := command.CombinedOutput(); err != nil || !strings.Contains(string(out), "PASS") || !strings.HasSuffix(string(out), "alive\n") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
 
+// owner owns the marks of the tests.
+var owner = OwnerOf("/", "test")
+
+// TestMarksOfOthers checks that an owner does not end the processes of another one, whatever a file says.
+func TestMarksOfOthers(t *testing.T) {
+	mark := OwnerOf("/", "other").NewMark()
+	output := start(t, "echo running; exec sleep 1000", Environ(WithMark(t.Context(), mark))...)
+	if ended, err := owner.End(t.Context(), mark, Mark(string(owner)+string(mark)[len(owner):])); ended != nil || err != nil {
+		t.Errorf("ended %v, %v; want none", ended, err)
+	}
+	if ended, err := OwnerOf("/", "other").End(t.Context(), mark); len(ended) != 1 || err != nil {
+		t.Errorf("its owner ended %v, %v", ended, err)
+	}
+	if _, err := io.ReadAll(output); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestMarksFromFiles checks that a damaged mark ends nothing.
 func TestMarksFromFiles(t *testing.T) {
-	for _, mark := range []Mark{"", "x", NewMark()[1:], NewMark() + "a", NewMark()[:25] + "\x00"} {
+	for _, mark := range []Mark{"", "x", owner.NewMark()[1:], owner.NewMark() + "a", owner.NewMark()[1:] + "\x00"} {
 		if mark.valid() {
 			t.Errorf("%q is valid, want not", mark)
 		}
-		if ended, err := End(t.Context(), mark); ended != nil || err != nil {
+		if ended, err := owner.End(t.Context(), mark); ended != nil || err != nil {
 			t.Errorf("%q ended %v, %v; want none", mark, ended, err)
 		}
 	}
@@ -101,15 +119,15 @@ func TestMarksFromFiles(t *testing.T) {
 }
 
 func TestEndStops(t *testing.T) {
-	mark := NewMark()
+	mark := owner.NewMark()
 	output := start(t, "echo running; exec sleep 1000", Environ(WithMark(t.Context(), mark))...)
 	enough := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(enough)
-	if _, err := End(ctx, mark); !errors.Is(err, enough) {
+	if _, err := owner.End(ctx, mark); !errors.Is(err, enough) {
 		t.Errorf("got %v, want the cause", err)
 	}
-	if _, err := End(t.Context(), mark); err != nil {
+	if _, err := owner.End(t.Context(), mark); err != nil {
 		t.Error(err)
 	}
 	if _, err := io.ReadAll(output); err != nil {

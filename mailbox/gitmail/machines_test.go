@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 	}
 	prototypes.dir = home
 	status := m.Run()
-	ended, err := orphans.End(context.Background(), testMark)
+	ended, err := orphans.OwnerOf("").End(context.Background(), testMark)
 	if len(ended) > 0 {
 		err = errors.Join(err, fmt.Errorf("processes were left behind: %q", ended))
 	}
@@ -62,7 +62,7 @@ func TestMain(m *testing.M) {
 }
 
 // testMark is in the environment of every process that the tests start.
-var testMark = orphans.NewMark()
+var testMark = orphans.OwnerOf("").NewMark()
 
 // The ref of the mailboxes, on the remote and as each machine has it.
 const (

@@ -184,7 +184,7 @@ func (r *race) sent() (count int) {
 // runSync keeps a process that syncs running and kills it now and then, until the context ends.
 func (r *race) runSync(ctx context.Context, m *machine, random *rand.Rand) {
 	for ctx.Err() == nil {
-		mark := orphans.NewMark()
+		mark := orphans.OwnerOf("").NewMark()
 		p := r.start(child{Role: "every", Dir: m.dir, Interval: r.interval}, mark)
 		select {
 		case <-ctx.Done():
@@ -201,7 +201,7 @@ func (r *race) runSync(ctx context.Context, m *machine, random *rand.Rand) {
 			if kind == "parent" {
 				p.kill()
 			} else if kind == "all" {
-				if _, err := orphans.End(context.Background(), mark); err != nil {
+				if _, err := orphans.OwnerOf("").End(context.Background(), mark); err != nil {
 					r.note([]string{"kill: a process takes long to die"}) // it waits for the disk
 				}
 				<-p.ended

@@ -191,7 +191,7 @@ func (p *person) next(ctx context.Context) (_ *mailbox.Entry, err error) {
 		if e.Modified.Before(p.since) || e.Message.ExpiredAt(time.Now()) {
 			continue
 		}
-		p.mark = orphans.NewMark()
+		p.mark = p.commands().NewMark()
 		record, err := dir.Create(e.Name, []byte(p.mark))
 		if errors.Is(err, fs.ErrExist) {
 			continue // another process was first
@@ -212,9 +212,14 @@ func (p *person) endOrphans(ctx context.Context, record string) error {
 	}
 	mark, err := durable.ReadFile(p.w.Root(), p.w.Dir(), record, maxMark)
 	if err == nil {
-		_, err = orphans.End(ctx, orphans.Mark(mark))
+		_, err = p.commands().End(ctx, orphans.Mark(mark))
 	}
 	return errors.Join(err, p.ended(record))
+}
+
+// commands is the owner of the processes of the commands.
+func (p *person) commands() orphans.Owner {
+	return orphans.OwnerOf(p.w.Dir(), "notify", string(p.name))
 }
 
 // maxMark bounds a record in bytes.

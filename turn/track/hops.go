@@ -15,6 +15,11 @@ func (rec *Record) isOwn() bool {
 		os.Getenv(orphans.Variable) == "" && os.Getenv("OACP_MESSAGE_ID") == string(rec.ID)
 }
 
+// OwnerOf is the owner of the processes of an agent's turns.
+func OwnerOf(w *mailbox.Workspace, agent schema.AgentName) orphans.Owner {
+	return orphans.OwnerOf(w.Dir(), "turn", string(agent))
+}
+
 // OwnAttempts returns the numbers of the running turns of an agent to which this process belongs, by their messages.
 func OwnAttempts(w *mailbox.Workspace, agent schema.AgentName) (map[schema.ID]int, error) {
 	attempts := make(map[schema.ID]int)

@@ -15,7 +15,7 @@ func TestInheritHops(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mark, other, driver := orphans.NewMark(), orphans.NewMark(), orphans.NewMark()
+	mark, other, driver := orphans.OwnerOf("").NewMark(), orphans.OwnerOf("").NewMark(), orphans.OwnerOf("").NewMark()
 	f := Started.Of(&Envelope{Key: Key{ID: "msg-20260313T1430Z-claude-aaaa"}, From: "claude", Hops: 4})
 	f.Marks = []orphans.Mark{driver, mark}
 	ended := Started.Of(&Envelope{Key: Key{ID: "msg-20260313T1431Z-claude-bbbb"}, From: "claude", Hops: 9})

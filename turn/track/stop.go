@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oacp-go/oacp/internal/orphans"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -107,7 +106,7 @@ func stopTurn(ctx context.Context, w *mailbox.Workspace, p *Progress, by string)
 		}
 	}
 	if errors.Is(err, error(died)) {
-		killed, endErr := orphans.End(ctx, rec.Marks...)
+		killed, endErr := OwnerOf(w, p.Agent).End(ctx, rec.Marks...)
 		if len(killed) > 0 {
 			died.Reason += "; these processes of it were still running and were killed: " + strings.Join(killed, ", ")
 		}
