@@ -144,7 +144,7 @@ func (c *agentCall) removeFrom(w *mailbox.Workspace) error {
 		}
 	}
 	answer := map[string]any{"agent": agent, "pending": len(pending), "dry_run": c.dryRun}
-	return c.answer(answer, func() { c.printf("%s\n", text) })
+	return c.answer(answer, func() { c.Printf("%s\n", text) })
 }
 
 // openRepository returns the git repository of a workspace, or nil if it has none.

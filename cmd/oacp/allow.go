@@ -93,7 +93,7 @@ func (c *allowCall) ask(w *mailbox.Workspace) error {
 	}
 	in, done, left := bufio.NewReader(c.In), []string{}, []string{}
 	for _, f := range waiting {
-		fmt.Fprintf(c.Err, "%s in %s\n%sAllow this? [y/N] ", visible.Line(f.Path), visible.Line(w.Dir()), settingLines(f.Refused))
+		c.Tell("%s in %s\n%sAllow this? [y/N] ", visible.Line(f.Path), visible.Line(w.Dir()), settingLines(f.Refused))
 		line, err := in.ReadString('\n')
 		if answer := strings.ToLower(strings.TrimSpace(line)); err != nil || answer != "y" && answer != "yes" {
 			left = append(left, f.Path)
@@ -106,13 +106,13 @@ func (c *allowCall) ask(w *mailbox.Workspace) error {
 	}
 	err = c.answer(map[string][]string{"allowed": done, "not_allowed": left}, func() {
 		for _, path := range done {
-			c.printf("OK: allowed %s\n", visible.Line(path))
+			c.Printf("OK: allowed %s\n", visible.Line(path))
 		}
 		for _, path := range left {
-			c.printf("Not allowed: %s\n", visible.Line(path))
+			c.Printf("Not allowed: %s\n", visible.Line(path))
 		}
 		if len(waiting) == 0 {
-			c.printf("There is nothing to allow: %s allowed\n", spelling.Plural(len(allowed), "file"))
+			c.Printf("There is nothing to allow: %s allowed\n", spelling.Plural(len(allowed), "file"))
 		}
 	})
 	if err == nil && len(left) > 0 {
@@ -164,10 +164,10 @@ func (c *allowCall) listAllowed() error {
 	}
 	return c.answer(list, func() {
 		if len(list) == 0 {
-			c.printf("No settings are allowed, and none wait.\n")
+			c.Printf("No settings are allowed, and none wait.\n")
 		}
 		for _, a := range list {
-			c.printf("%-8s %s in %s\n%s", a.State, visible.Line(a.File), visible.Line(a.Workspace), settingLines(a.Settings))
+			c.Printf("%-8s %s in %s\n%s", a.State, visible.Line(a.File), visible.Line(a.Workspace), settingLines(a.Settings))
 		}
 	})
 }
@@ -206,10 +206,10 @@ func (c *allowCall) revokeAllowed() error {
 	}
 	return c.answer(append([]settings.Record{}, gone...), func() {
 		for _, r := range gone {
-			c.printf("OK: no longer allowed: %s in %s\n", visible.Line(r.File), visible.Line(r.Workspace))
+			c.Printf("OK: no longer allowed: %s in %s\n", visible.Line(r.File), visible.Line(r.Workspace))
 		}
 		if len(gone) == 0 {
-			c.printf("Nothing was allowed in %s\n", visible.Line(dir))
+			c.Printf("Nothing was allowed in %s\n", visible.Line(dir))
 		}
 	})
 }

@@ -96,7 +96,7 @@ func (c *ashServeCall) run() error {
 	if c.asJSON {
 		err = command.WriteJSONLine(c.Out, map[string]string{"socket": server.SocketPath()})
 	} else {
-		c.printf("listening on %s\n", visible.Line(server.SocketPath()))
+		c.Printf("listening on %s\n", visible.Line(server.SocketPath()))
 	}
 	if err = errors.Join(err, c.Out.Flush()); err != nil {
 		return errors.Join(err, server.Close())

@@ -257,11 +257,11 @@ func (c *bridgeCall) printAppended(log *bridge.Log, receipt bridge.Receipt) erro
 	}
 	return c.answer(object, func() {
 		if receipt.Duplicate {
-			c.printf("duplicate: %s\n  sent:   %s\n", visible.Line(receipt.ID), visible.Line(receipt.Timestamp))
+			c.Printf("duplicate: %s\n  sent:   %s\n", visible.Line(receipt.ID), visible.Line(receipt.Timestamp))
 		} else {
-			c.printf("OK: %s\n", visible.Line(receipt.ID))
+			c.Printf("OK: %s\n", visible.Line(receipt.ID))
 		}
-		c.printf("  bridge: %s, line %d\n", visible.Line(log.Path()), receipt.Line)
+		c.Printf("  bridge: %s, line %d\n", visible.Line(log.Path()), receipt.Line)
 	})
 }
 
@@ -292,11 +292,11 @@ func (c *bridgeCall) showAll() error {
 	}
 	err = c.answer(map[string]any{"runs_dir": root, "runs": answers}, func() {
 		if len(runs) == 0 {
-			c.printf("%s: no runs in %s\n", visible.Line(repository), visible.Line(root))
+			c.Printf("%s: no runs in %s\n", visible.Line(repository), visible.Line(root))
 		}
 		for i, answer := range answers {
 			if i > 0 {
-				c.printf("\n")
+				c.Printf("\n")
 			}
 			answer.print(c.call)
 		}
@@ -338,9 +338,9 @@ func (a logStatus) print(c *call) {
 	if a.RunID != 0 {
 		name = fmt.Sprintf("Run #%d", a.RunID)
 	}
-	c.printf("%s Bridge Status:\n  Total Messages: %d\n  Done Signal: %t\n  Pass Count: %d\n  Fail Count: %d\n  By Agent:\n",
+	c.Printf("%s Bridge Status:\n  Total Messages: %d\n  Done Signal: %t\n  Pass Count: %d\n  Fail Count: %d\n  By Agent:\n",
 		visible.Line(name), a.TotalMessages, a.HasDoneSignal, a.PassCount, a.FailCount)
 	for _, agent := range slices.Sorted(maps.Keys(a.ByAgent)) {
-		c.printf("    %s: %d\n", visible.Line(agent), a.ByAgent[agent])
+		c.Printf("    %s: %d\n", visible.Line(agent), a.ByAgent[agent])
 	}
 }

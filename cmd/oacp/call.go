@@ -164,7 +164,7 @@ func (c *call) announce() {
 		next += " --agent " + string(c.acting)
 	}
 	_ = c.Out.Flush() // who flushes it next gets the error
-	fmt.Fprintf(c.Err, "%s; %s\n", visible.Line(line), next)
+	c.Tell("%s; %s\n", visible.Line(line), next)
 }
 
 // showsNew is the command that shows an agent its new mail.
@@ -204,7 +204,6 @@ func (c *call) actsFor(agent schema.AgentName, err error) (schema.AgentName, err
 func (c *call) answer(answer any, print func()) error { return c.Answer(c.asJSON, answer, print) }
 
 // printf prints to standard output.
-func (c *call) printf(format string, args ...any) { fmt.Fprintf(c.Out, format, args...) }
 
 // only returns the only argument, or the error missing if there is none.
 func (c *call) only(missing error) (string, error) {
@@ -311,7 +310,7 @@ func (c *call) confirm(yes bool, question string) error {
 	if yes || !c.InTerminal || !c.ErrTerminal {
 		return nil
 	}
-	fmt.Fprintf(c.Err, "%s [y/N] ", visible.Line(question))
+	c.Tell("%s [y/N] ", visible.Line(question))
 	line, err := bufio.NewReader(c.In).ReadString('\n')
 	if answer := strings.ToLower(strings.TrimSpace(line)); err != nil || answer != "y" && answer != "yes" {
 		return failure.ErrReported

@@ -108,7 +108,7 @@ func (c *commitCall) commit(w *mailbox.Workspace) error {
 
 func (a commitJSON) print(c *call) {
 	if len(a.Files) == 0 {
-		c.printf("nothing to commit\n")
+		c.Printf("nothing to commit\n")
 		return
 	}
 	where := "to no branch"
@@ -118,16 +118,16 @@ func (a commitJSON) print(c *call) {
 	subject, _, _ := strings.Cut(a.Message, "\n")
 	what := fmt.Sprintf("%s %s: %s", spelling.Plural(len(a.Files), "file"), where, visible.Line(subject))
 	if a.DryRun {
-		c.printf("would commit %s\n", what)
+		c.Printf("would commit %s\n", what)
 		for _, file := range a.Files {
-			c.printf("  %-7s %s\n", file.Status, visible.Line(file.Path))
+			c.Printf("  %-7s %s\n", file.Status, visible.Line(file.Path))
 		}
 		return
 	}
-	c.printf("OK: committed %s\n", what)
+	c.Printf("OK: committed %s\n", what)
 	if len(a.Events) > 1 {
 		for _, event := range a.Events {
-			c.printf("  %s\n", visible.Line(event.String()))
+			c.Printf("  %s\n", visible.Line(event.String()))
 		}
 	}
 }

@@ -72,9 +72,9 @@ func (c *call) runDecide(w *mailbox.Workspace) error {
 		if len(unseen) == 0 {
 			skipped := slices.DeleteFunc(pending, func(e mailbox.Entry) bool { return e.Err != nil })
 			if len(skipped) > 0 {
-				c.printf("%s skipped: oacp decide shows them again\n", spelling.Plural(len(skipped), "message"))
+				c.Printf("%s skipped: oacp decide shows them again\n", spelling.Plural(len(skipped), "message"))
 			} else {
-				c.printf("nothing more waits for %s\n", agent)
+				c.Printf("nothing more waits for %s\n", agent)
 			}
 			return nil
 		}
@@ -151,7 +151,7 @@ func (s *decision) show(title string) (shown bool, err error) {
 		return false, nil // it was handled meanwhile
 	}
 	return true, s.call.show(s.agent, []mailbox.Entry{e}, func() error {
-		s.printf("%s", title)
+		s.Printf("%s", title)
 		s.print()
 		return nil
 	})
@@ -172,11 +172,11 @@ func (s *decision) print() {
 		}
 	}
 	if more := len(before) - recent; more > 0 {
-		s.printf("earlier: %s (oacp thread %s)\n", spelling.Plural(more, "message"), m.ID.Short())
+		s.Printf("earlier: %s (oacp thread %s)\n", spelling.Plural(more, "message"), m.ID.Short())
 		before = before[more:]
 	}
 	for _, line := range before {
-		s.printf("%s\n", cells.TruncateString(line, max(s.Width, 20), "…"))
+		s.Printf("%s\n", cells.TruncateString(line, max(s.Width, 20), "…"))
 	}
 	verb, about := "tells you", fmt.Sprintf("%s %s, %s ago", m.Type, m.ID.Short(), spelling.Age(m.CreatedAt.Time(), s.Now()))
 	if m.Type.IsRequest() {
@@ -185,11 +185,11 @@ func (s *decision) print() {
 	if m.ExpiresAt != "" {
 		about += ", " + expiry(m, s.Now())
 	}
-	s.printf("%s %s (%s): %s\n", visible.Line(string(m.From)), verb, visible.Line(about), paint(s.Streams, bold, visible.Line(m.Subject)))
+	s.Printf("%s %s (%s): %s\n", visible.Line(string(m.From)), verb, visible.Line(about), paint(s.Streams, bold, visible.Line(m.Subject)))
 	s.printQuestionsBack()
-	s.printf("\n%s\n\n", strings.TrimSuffix(visible.Lines(m.BodyText()), "\n"))
+	s.Printf("\n%s\n\n", strings.TrimSuffix(visible.Lines(m.BodyText()), "\n"))
 	for i, o := range s.options() {
-		s.printf("  %d  %s\n", i+1, visible.Line(o.Label))
+		s.Printf("  %d  %s\n", i+1, visible.Line(o.Label))
 	}
 }
 
@@ -204,9 +204,9 @@ func (s *decision) printQuestionsBack() {
 			switch {
 			case p.Agent != s.agent || !r.AsksBack():
 			case r.Answer == "":
-				s.printf("you asked %s\n", visible.Line(r.ID.Short()))
+				s.Printf("you asked %s\n", visible.Line(r.ID.Short()))
 			default:
-				s.printf("%s answered\n", visible.Line(r.ID.Short()))
+				s.Printf("%s answered\n", visible.Line(r.ID.Short()))
 			}
 		}
 	}
@@ -237,19 +237,19 @@ func (s *decision) decide() (quit bool, err error) {
 			return true, nil
 		}
 		if errors.Is(err, errNothing) {
-			s.printf("nothing is sent\n")
+			s.Printf("nothing is sent\n")
 			continue
 		}
 		if _, wrong := errors.AsType[*schema.NoChoiceError](err); wrong {
-			s.printf("choose %s\n", valid)
+			s.Printf("choose %s\n", valid)
 			continue
 		}
 		if gone, ok := errors.AsType[goneError](err); ok {
-			s.printf("%s; nothing is sent\n", visible.Line(gone.Error()))
+			s.Printf("%s; nothing is sent\n", visible.Line(gone.Error()))
 			return false, nil
 		}
 		if err != nil { // such as an answer from another terminal
-			s.printf("not sent: %s\n", visible.Line(failure.Of(err).Message()))
+			s.Printf("not sent: %s\n", visible.Line(failure.Of(err).Message()))
 		}
 		if _, answered := errors.AsType[*track.AnsweredError](err); err == nil || answered {
 			return false, nil
@@ -285,7 +285,7 @@ func (s *decision) act(line string) (err error) {
 	case "a":
 		done, err := s.acts.Acknowledge(s.ctx, string(s.message.ID))
 		if err == nil {
-			s.printf("acknowledged: %s\n", done.ID.Short())
+			s.Printf("acknowledged: %s\n", done.ID.Short())
 		}
 		return err
 	case "t":
@@ -329,7 +329,7 @@ func (s *decision) checkWaits() error {
 
 // ask reads a line.
 func (s *decision) ask(prompt string) (line string, err error) {
-	s.printf("%s", prompt)
+	s.Printf("%s", prompt)
 	if err := s.Out.Flush(); err != nil {
 		return "", err
 	}

@@ -181,7 +181,7 @@ func (d *delivery) showDraft(p *client.Prepared) error {
 			}
 			d.Note(fmt.Sprintf("nothing is sent; without --dry-run the message goes from %s to %s in %s%s", message.From, spelling.Join(to), d.w.Dir(), more))
 		}
-		d.printf("%s", data)
+		d.Printf("%s", data)
 	})
 }
 
@@ -278,21 +278,21 @@ func (d *delivery) printReceipts(r *client.Receipt, answer sendAnswer) error {
 		err = command.WriteJSON(d.Out, answer)
 	case d.quiet:
 		for _, one := range r.Receipts {
-			d.printf("%s\n", one.Message.ID)
+			d.Printf("%s\n", one.Message.ID)
 		}
 	default:
 		for _, one := range r.Receipts {
 			d.printSent(one, r.Answers)
 		}
 		if len(answer.Messages)+len(answer.NotSent) > 1 {
-			d.printf("%s, because one has at most %d recipients\n", spelling.Plural(len(r.Receipts), "message"), schema.MaxRecipients)
+			d.Printf("%s, because one has at most %d recipients\n", spelling.Plural(len(r.Receipts), "message"), schema.MaxRecipients)
 		}
 		if answer.Acknowledged != "" {
 			already := ""
 			if answer.AlreadyAcknowledged {
 				already = "already "
 			}
-			d.printf("%sacknowledged: %s\n", already, answer.Acknowledged.Short())
+			d.Printf("%sacknowledged: %s\n", already, answer.Acknowledged.Short())
 		}
 	}
 	return errors.Join(err, d.Out.Flush())
@@ -310,5 +310,5 @@ func (d *delivery) printSent(r *mailbox.Receipt, isAnswer bool) {
 	case isAnswer:
 		answers = ", the answer to " + m.ParentID.Short()
 	}
-	d.printf("%s %s to %s (%s)%s\n", sent, m.ID.Short(), spelling.Join(m.To), m.Type, answers)
+	d.Printf("%s %s to %s (%s)%s\n", sent, m.ID.Short(), spelling.Join(m.To), m.Type, answers)
 }

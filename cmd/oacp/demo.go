@@ -58,7 +58,7 @@ func (c *call) runDemo() (err error) {
 			return fmt.Errorf("step %d: %w", i+1, err)
 		}
 	}
-	c.printf("The scratch folder is removed. oacp init makes a workspace, and oacp help lists the commands.\n")
+	c.Printf("The scratch folder is removed. oacp init makes a workspace, and oacp help lists the commands.\n")
 	return nil
 }
 
@@ -98,13 +98,13 @@ func (d *demo) run(step string, number int) error {
 	}
 	const columns = 76
 	for _, text := range command.Wrapped(fmt.Sprintf("%d. %s", number, explain), columns) {
-		d.printf("%s\n", text)
+		d.Printf("%s\n", text)
 	}
-	d.printf("\n   %s\n", paint(d.Streams, bold, "$ "+line))
+	d.Printf("\n   %s\n", paint(d.Streams, bold, "$ "+line))
 	for text := range strings.Lines(output) {
-		d.printf("   %s", text)
+		d.Printf("   %s", text)
 	}
-	d.printf("\n")
+	d.Printf("\n")
 	return d.Out.Flush()
 }
 

@@ -94,16 +94,16 @@ func writeReport(r *doctor.Report, s *command.Streams) {
 		if len(c.Results) == 0 {
 			continue
 		}
-		fmt.Fprintln(s.Out, paint(s, bold, c.Name))
+		s.Printf("%s\n", paint(s, bold, c.Name))
 		for _, f := range c.Results {
 			mark := paint(s, marks[f.Severity], fmt.Sprintf("%-5s", f.Severity))
-			fmt.Fprintf(s.Out, "  %s  %s: %s\n", mark, visible.Line(f.Name), visible.Line(f.Message))
+			s.Printf("  %s  %s: %s\n", mark, visible.Line(f.Name), visible.Line(f.Message))
 			if f.Hint != "" && f.Severity != doctor.SeverityOK {
-				fmt.Fprintf(s.Out, "         hint: %s\n", visible.Line(f.Hint))
+				s.Printf("         hint: %s\n", visible.Line(f.Hint))
 			}
 		}
 	}
 	for _, done := range r.Fixed {
-		fmt.Fprintf(s.Out, "fixed: %s\n", visible.Line(done))
+		s.Printf("fixed: %s\n", visible.Line(done))
 	}
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -95,7 +94,7 @@ func (c *inboxCall) run(w *mailbox.Workspace) error {
 	}
 	for i, inbox := range inboxes {
 		if i > 0 {
-			c.printf("\n")
+			c.Printf("\n")
 		}
 		printInbox(inbox, c.Streams)
 	}
@@ -146,7 +145,7 @@ func (c *inboxCall) listInboxes(w *mailbox.Workspace, agents []schema.AgentName)
 }
 
 func printNoAgents(s *command.Streams) {
-	fmt.Fprintln(s.Out, "there are no agents yet; oacp add-agent NAME adds one")
+	s.Printf("there are no agents yet; oacp add-agent NAME adds one\n")
 }
 
 func printInbox(inbox listing, s *command.Streams) {
@@ -156,16 +155,16 @@ func printInbox(inbox listing, s *command.Streams) {
 	}
 	switch {
 	case inbox.err != nil:
-		fmt.Fprintf(s.Out, "%s: %s\n", inbox.agent, bad(inbox.err))
+		s.Printf("%s: %s\n", inbox.agent, bad(inbox.err))
 		return
 	case inbox.total == 0:
-		fmt.Fprintf(s.Out, "%s: nothing pending\n", inbox.agent)
+		s.Printf("%s: nothing pending\n", inbox.agent)
 		return
 	}
 	if len(entries) < inbox.total {
-		fmt.Fprintf(s.Out, "%s: %d of %d pending\n", inbox.agent, len(entries), inbox.total)
+		s.Printf("%s: %d of %d pending\n", inbox.agent, len(entries), inbox.total)
 	} else {
-		fmt.Fprintf(s.Out, "%s: %d pending\n", inbox.agent, len(entries))
+		s.Printf("%s: %d pending\n", inbox.agent, len(entries))
 	}
 	if len(entries) == 0 {
 		return
@@ -196,7 +195,7 @@ func printInbox(inbox listing, s *command.Streams) {
 	t.print()
 	// Bad files come last. One hint is enough for all of them.
 	if last := entries[len(entries)-1]; last.Err != nil {
-		fmt.Fprintf(s.Out, "hint: %s\n", visible.Line(doctor.BadFileHint(last)))
+		s.Printf("hint: %s\n", visible.Line(doctor.BadFileHint(last)))
 	}
 }
 

@@ -204,20 +204,20 @@ func (c *call) printMade(workspace string, made []string, joined *gitInitialized
 		Warnings  []string        `json:"warnings,omitempty"`
 		Next      []string        `json:"next,omitempty"`
 	}{workspace, append([]string{}, made...), joined, warnings, next}, func() {
-		c.printf("OK: %s\n", visible.Line(workspace))
+		c.Printf("OK: %s\n", visible.Line(workspace))
 		for _, path := range made {
 			if below, err := filepath.Rel(workspace, path); err == nil {
 				path = below
 			}
-			c.printf("  made: %s\n", visible.Line(path))
+			c.Printf("  made: %s\n", visible.Line(path))
 		}
 		if joined != nil {
 			joined.print(c)
 		} else if len(made) == 0 {
-			c.printf("  everything was there\n")
+			c.Printf("  everything was there\n")
 		}
 		for _, text := range next {
-			c.printf("  next: %s\n", visible.Line(text))
+			c.Printf("  next: %s\n", visible.Line(text))
 		}
 	})
 }

@@ -145,7 +145,7 @@ func (g *gitInitialized) sync(c *call, w *mailbox.Workspace) error {
 
 // print prints what init did.
 func (g *gitInitialized) print(c *call) {
-	say := func(format string, args ...any) { c.printf("  "+format+"\n", args...) }
+	say := func(format string, args ...any) { c.Printf("  "+format+"\n", args...) }
 	if g.Moved != "" {
 		say("moved: the workspace of %s, with its mail", visible.Line(g.Moved))
 	}

@@ -105,12 +105,12 @@ func (c keyCall) generateKey() error {
 		Instance string `json:"instance_urn"`
 		StubPath string `json:"public_stub_path"`
 	}{newKeyJSON(key), key.AgentURN(), key.InstanceURN(), key.StubPath()}, func() {
-		c.printf("OK: %s has a new key\n", agent)
+		c.Printf("OK: %s has a new key\n", agent)
 		for _, line := range [][2]string{
 			{"kid", string(key.ID)}, {"agent", key.AgentURN()}, {"instance", key.InstanceURN()},
 			{"private", key.Path}, {"public", key.StubPath()},
 		} {
-			c.printf("  %-9s %s\n", line[0]+":", visible.Line(line[1]))
+			c.Printf("  %-9s %s\n", line[0]+":", visible.Line(line[1]))
 		}
 		c.Note("oacp trust setup --agents A,B makes keys, and lets agents of this machine sign with them and trust each other")
 	})
@@ -131,10 +131,10 @@ func (c keyCall) listKeys() error {
 	}
 	return c.answer(list, func() {
 		if len(keys) == 0 {
-			c.printf("There are no keys. oacp key gen makes one.\n")
+			c.Printf("There are no keys. oacp key gen makes one.\n")
 		}
 		for _, k := range keys {
-			c.printf("%s\n", visible.Line(fmt.Sprintf("%s  %s  %s  %s", k.Agent, k.ID, k.CreatedAt, k.Path)))
+			c.Printf("%s\n", visible.Line(fmt.Sprintf("%s  %s  %s  %s", k.Agent, k.ID, k.CreatedAt, k.Path)))
 		}
 	})
 }
@@ -252,14 +252,14 @@ func (c *trustCall) importKey(w *mailbox.Workspace) error {
 		return err
 	}
 	return c.answer(done, func() {
-		c.printf("OK: imported %s (%s)\n  catalog: %-9s %s\n", done.KeyID, done.Agent, done.Catalog, visible.Line(done.CatalogPath))
+		c.Printf("OK: imported %s (%s)\n  catalog: %-9s %s\n", done.KeyID, done.Agent, done.Catalog, visible.Line(done.CatalogPath))
 		if done.Receiver == "" {
-			c.printf("  pins:    skipped; the catalog alone grants no trust\n")
+			c.Printf("  pins:    skipped; the catalog alone grants no trust\n")
 		} else {
-			c.printf("  pins:    %-9s %s\n", done.Pins, visible.Line(done.PinsPath))
+			c.Printf("  pins:    %-9s %s\n", done.Pins, visible.Line(done.PinsPath))
 		}
 		if n := len(done.Others); n > 0 {
-			c.printf("  %s now trusts %s of %s: whoever has one of them can sign for it\n", done.Receiver, spelling.Plural(n+1, "key"), done.Agent)
+			c.Printf("  %s now trusts %s of %s: whoever has one of them can sign for it\n", done.Receiver, spelling.Plural(n+1, "key"), done.Agent)
 		}
 	})
 }
@@ -294,21 +294,21 @@ func (c *trustCall) list(w *mailbox.Workspace) error {
 		}
 	}
 	return c.answer(list, func() {
-		c.printf("Catalog: %s\n", spelling.Plural(len(listed), "key"))
+		c.Printf("Catalog: %s\n", spelling.Plural(len(listed), "key"))
 		for _, l := range listed {
-			c.printf("  %s  %s\n", l.KeyID, l.Agent)
+			c.Printf("  %s  %s\n", l.KeyID, l.Agent)
 		}
 		switch {
 		case len(list.Pins) > 0:
 		case c.agent != "":
-			c.printf("Pins of %s: none\n", c.agent)
+			c.Printf("Pins of %s: none\n", c.agent)
 		default:
-			c.printf("Pins: no agent has any, so no signature is trusted\n")
+			c.Printf("Pins: no agent has any, so no signature is trusted\n")
 		}
 		for _, agent := range slices.Sorted(maps.Keys(list.Pins)) {
-			c.printf("Pins of %s: %s\n", agent, spelling.Plural(len(list.Pins[agent]), "key"))
+			c.Printf("Pins of %s: %s\n", agent, spelling.Plural(len(list.Pins[agent]), "key"))
 			for _, p := range list.Pins[agent] {
-				c.printf("  %s  %s  %s\n", p.KeyID, p.Status, p.Agent)
+				c.Printf("  %s  %s  %s\n", p.KeyID, p.Status, p.Agent)
 			}
 		}
 	})
@@ -339,13 +339,13 @@ func (c *trustCall) revoke(w *mailbox.Workspace) error {
 		Machines []string `json:"other_machines,omitempty"`
 	}{done, machines}, func() {
 		if len(done.Receivers) > 0 {
-			c.printf("OK: revoked %s\n", done.KeyID)
+			c.Printf("OK: revoked %s\n", done.KeyID)
 		}
 		for _, agent := range slices.Sorted(maps.Keys(done.Receivers)) {
-			c.printf("  %s: %s\n", agent, done.Receivers[agent])
+			c.Printf("  %s: %s\n", agent, done.Receivers[agent])
 		}
 		for _, machine := range machines {
-			c.printf("  not yet: %s, where sync brings no pins: run oacp trust revoke there, too\n", visible.Line(machine))
+			c.Printf("  not yet: %s, where sync brings no pins: run oacp trust revoke there, too\n", visible.Line(machine))
 		}
 	})
 	if failed != nil {
@@ -374,9 +374,9 @@ func (c *trustCall) setUp(w *mailbox.Workspace) error {
 			if one.Made {
 				key = "a new key"
 			}
-			c.printf("OK: %s signs with %s, %s; verify_mode: %s\n", one.Agent, key, one.KeyID, one.Mode)
+			c.Printf("OK: %s signs with %s, %s; verify_mode: %s\n", one.Agent, key, one.KeyID, one.Mode)
 		}
-		c.printf("OK: each has verified a message of the others: %s, …\n", done[0].Proof.Short())
+		c.Printf("OK: each has verified a message of the others: %s, …\n", done[0].Proof.Short())
 	})
 }
 
@@ -390,7 +390,7 @@ func (c *trustCall) signPolicy(w *mailbox.Workspace) error {
 	}
 	return c.answer(map[string]any{"agent": c.agent, "paths": paths}, func() {
 		for _, path := range paths {
-			c.printf("OK: signed %s\n", visible.Line(path))
+			c.Printf("OK: signed %s\n", visible.Line(path))
 		}
 	})
 }

@@ -125,7 +125,7 @@ func entryOf(session *live.Session) sessionEntry {
 
 func printSessions(sessions []sessionEntry, s *command.Streams) {
 	if len(sessions) == 0 {
-		fmt.Fprintln(s.Out, "no live sessions; oacp setup claude or oacp setup codex connects them")
+		s.Printf("no live sessions; oacp setup claude or oacp setup codex connects them\n")
 		return
 	}
 	t := newTable(s, row{"Agent", "Program", "Session", "Process", "Since", "State", "Shown", "Noticed"})

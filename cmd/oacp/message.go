@@ -86,11 +86,11 @@ func printMessage(s *command.Streams, e mailbox.Entry, found []place) {
 	if m.Auth != "" && found[0].Verdict == "" {
 		printField(s, "signature", "not verified here; oacp verify FILE --receiver AGENT does that")
 	}
-	fmt.Fprintln(s.Out)
+	s.Printf("\n")
 	printBody(s, m)
 	for _, p := range found {
 		if p.Output != "" {
-			fmt.Fprintln(s.Out, "\nThe end of the output of its last turn:")
+			s.Printf("\nThe end of the output of its last turn:\n")
 			printIndented(s, p.Output)
 		}
 	}
@@ -123,7 +123,7 @@ func replyMark(answered, asked bool) string {
 func printBody(s *command.Streams, m *schema.Message) {
 	text := m.BodyText()
 	if s.OutTerminal {
-		fmt.Fprintln(s.Out, strings.TrimSuffix(visible.Lines(text), "\n"))
+		s.Printf("%s\n", strings.TrimSuffix(visible.Lines(text), "\n"))
 		return
 	}
 	fmt.Fprint(s.Out, visible.Model(visible.Provenance(m.ID.Short(), string(m.From)), text))

@@ -149,7 +149,7 @@ func (a reportAnswer) print(c *call) error {
 	if c.asJSON && !a.asText {
 		err = command.WriteJSONLine(c.Out, a)
 	} else {
-		_, err = fmt.Fprintln(c.Out, a.summary())
+		err = c.Printf("%s\n", a.summary())
 	}
 	if err == nil && len(a.DeadLetters) > 0 {
 		err = failure.ErrReported

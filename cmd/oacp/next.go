@@ -113,7 +113,7 @@ func (c *nextCall) showNext(w *mailbox.Workspace, agent schema.AgentName, given 
 		return err
 	}
 	if open := c.openMessages(w, agent, found); open != "" && !c.asJSON {
-		c.printf("%s\n", open)
+		c.Printf("%s\n", open)
 	}
 	return nil
 }
@@ -151,7 +151,7 @@ func (c *nextCall) filter(agent schema.AgentName, what string) client.Filter {
 		c.Warn(place + ": " + strings.TrimPrefix(failure.OneLine(e.Err.Error()), "reading "+e.Path+": "))
 		if e.Name != "" && !hinted { // one hint is enough for all of them
 			hinted = true
-			_, _ = fmt.Fprintf(c.Err, "hint: %s\n", visible.Line(doctor.BadFileHint(e)))
+			c.Tell("hint: %s\n", visible.Line(doctor.BadFileHint(e)))
 		}
 	}}
 	limit := ""

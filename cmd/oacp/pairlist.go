@@ -120,7 +120,7 @@ func (c *pairRunsCall) list() error {
 	}
 	return c.answer(map[string]any{"runs_dir": root, "runs": runs}, func() {
 		if len(runs) == 0 {
-			c.printf("no runs of %s in %s\n", visible.Line(repository), visible.Line(root))
+			c.Printf("no runs of %s in %s\n", visible.Line(repository), visible.Line(root))
 		} else {
 			printRuns(runs, c.Streams)
 		}
@@ -198,13 +198,13 @@ func (c *pairRunsCall) removeRun(id int) error {
 	case c.asJSON:
 		return command.WriteJSONLine(c.Out, map[string]any{"id": id, "removed": removed})
 	}
-	c.printf("removed run %d: %s\n", id, visible.Line(removed.Folder))
+	c.Printf("removed run %d: %s\n", id, visible.Line(removed.Folder))
 	w := removed.Worktree
 	if w != nil && !w.Gone {
-		c.printf("removed the worktree %s\n", visible.Line(w.Path))
+		c.Printf("removed the worktree %s\n", visible.Line(w.Path))
 	}
 	if w != nil && w.Tip != "" {
-		c.printf("removed the branch %s, which was at %s\n", visible.Line(w.Branch), w.Tip)
+		c.Printf("removed the branch %s, which was at %s\n", visible.Line(w.Branch), w.Tip)
 	}
 	return nil
 }
@@ -228,7 +228,7 @@ func (p *pairPrinter) print(e pair.Entry) {
 			_, err = p.Out.Write(line)
 		}
 	} else {
-		_, err = fmt.Fprint(p.Out, p.text(e))
+		err = p.Printf("%s", p.text(e))
 	}
 	p.flush(p.Streams, err)
 }

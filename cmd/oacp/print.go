@@ -45,7 +45,7 @@ func (t *table) add(values ...any) {
 	for i, value := range values {
 		texts[i] = fmt.Sprint(value)
 		if !t.s.OutTerminal {
-			texts[i] = visible.ModelLine(texts[i])
+			texts[i] = visible.Untagged(texts[i])
 		}
 	}
 	t.rows = append(t.rows, texts)
@@ -120,22 +120,14 @@ func priorityText(s *command.Streams, p schema.Priority) string {
 func printField(s *command.Streams, name, value string) {
 	const width = 20
 	label := paint(s, bold, visible.Line(name+":"))
-	fmt.Fprintf(s.Out, "%s%*s%s\n", label, max(1, width-len(name)-1), "", printable(s, value))
+	s.Printf("%s%*s%s\n", label, max(1, width-len(name)-1), "", visible.Line(value))
 }
 
 // printIndented prints the output of an agent, indented to set it apart.
 func printIndented(s *command.Streams, output string) {
 	for line := range strings.Lines(output) {
-		fmt.Fprintf(s.Out, "    %s\n", printable(s, strings.TrimRight(line, "\r\n")))
+		s.Printf("    %s\n", visible.Line(strings.TrimRight(line, "\r\n")))
 	}
-}
-
-// printable returns the text escaped for one line of a terminal, or of the input of a model.
-func printable(s *command.Streams, text string) string {
-	if s.OutTerminal {
-		return visible.Line(text)
-	}
-	return visible.ModelLine(text)
 }
 
 // A liveOutput is the output of a command that prints while agents work. If it fails, their work goes on.

@@ -45,7 +45,7 @@ func (c *call) listPrograms() error {
 		t.print()
 		for _, p := range programs {
 			if p.Note != "" {
-				c.printf("%s: %s\n", p.Name, p.Note)
+				c.Printf("%s: %s\n", p.Name, p.Note)
 			}
 		}
 	})

@@ -107,14 +107,14 @@ func (c *pruneCall) run(w *mailbox.Workspace) error {
 		return err
 	}
 	return c.answer(answer, func() {
-		c.printf("%s: %s, %s", verb, spelling.Plural(answer.Messages, "message"), spelling.Plural(answer.Copies, "outbox file"))
+		c.Printf("%s: %s, %s", verb, spelling.Plural(answer.Messages, "message"), spelling.Plural(answer.Copies, "outbox file"))
 		if repository != nil {
-			c.printf("; from the branch: %s", spelling.Plural(answer.Branch, "message"))
+			c.Printf("; from the branch: %s", spelling.Plural(answer.Branch, "message"))
 		}
 		if answer.Forgotten > 0 {
-			c.printf("; forgotten: %s", spelling.Plural(answer.Forgotten, "message"))
+			c.Printf("; forgotten: %s", spelling.Plural(answer.Forgotten, "message"))
 		}
-		c.printf("\n")
+		c.Printf("\n")
 	})
 }
 

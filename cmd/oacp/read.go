@@ -15,6 +15,7 @@ import (
 	"github.com/oacp-go/oacp/client"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/doctor"
@@ -197,7 +198,7 @@ func (c *readCall) readAll(w *mailbox.Workspace) error {
 		return err
 	}
 	if len(entries) == 0 && !c.asJSON {
-		c.printf("%s: nothing pending\n", agent)
+		c.Printf("%s: nothing pending\n", agent)
 	}
 	return c.show(agent, entries, func() error {
 		return c.printAll(withReplies(c.ctx, w, agent, entries), false)
@@ -243,7 +244,7 @@ func (c *call) printAll(messages []shown, one bool) error {
 			continue
 		}
 		if len(messages) > 1 {
-			fmt.Fprintf(s.Out, "%s--- %d of %d ---\n", strings.Repeat("\n", min(i, 1)), i+1, len(messages))
+			s.Printf("%s--- %d of %d ---\n", strings.Repeat("\n", min(i, 1)), i+1, len(messages))
 		}
 		if m.entry.Message == nil {
 			printField(s, "file", m.places[0].name())
@@ -256,7 +257,7 @@ func (c *call) printAll(messages []shown, one bool) error {
 		}
 		printMessage(s, m.entry, m.places)
 		if isPending := m.entry.Box == mailbox.Inbox && m.entry.Err == nil; isPending && m.entry.Agent == c.acting {
-			c.printf("\nwhen done: %s\n", printable(s, c.afterWork(m.entry.Message, m.places[0].Answered)))
+			c.Printf("\nwhen done: %s\n", visible.Line(c.afterWork(m.entry.Message, m.places[0].Answered)))
 		}
 	}
 	return nil

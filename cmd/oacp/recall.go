@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -98,15 +97,15 @@ func (c *call) printRecalled(m *schema.Message, progress []track.Progress, reque
 	var noticed []string
 	for _, p := range progress {
 		if p.Stage == track.StageRecalled && requested {
-			c.printf("recall requested: %s from %s; after the next syncs, oacp status %[1]s says whether %[2]s had seen it\n", visible.Line(m.ID.Short()), p.Agent)
+			c.Printf("recall requested: %s from %s; after the next syncs, oacp status %[1]s says whether %[2]s had seen it\n", visible.Line(m.ID.Short()), p.Agent)
 			continue
 		}
 		if p.Stage == track.StageRecalled {
-			c.printf("OK: %s is taken back from %s, who has not noticed it\n", visible.Line(m.ID.Short()), p.Agent)
+			c.Printf("OK: %s is taken back from %s, who has not noticed it\n", visible.Line(m.ID.Short()), p.Agent)
 			continue
 		}
 		if p.Stage == track.StageAgentRemoved {
-			fmt.Fprintf(c.Err, "%s is not taken back from %s, which was removed before it handled it: only oacp restore returns it\n", visible.Line(m.ID.Short()), p.Agent)
+			c.Tell("%s is not taken back from %s, which was removed before it handled it: only oacp restore returns it\n", visible.Line(m.ID.Short()), p.Agent)
 			continue
 		}
 		isWaiting := p.Stage == track.StageWaiting
@@ -119,10 +118,10 @@ func (c *call) printRecalled(m *schema.Message, progress []track.Progress, reque
 		} else if len(p.Noticed) > 0 {
 			by = noticedText(p.Noticed, c.Streams)
 		}
-		fmt.Fprintf(c.Err, "%s is not taken back from %s, where it is %s%s%s\n", visible.Line(m.ID.Short()), p.Agent, p.Stage, by, visible.Line(p.Said(c.Now())))
+		c.Tell("%s is not taken back from %s, where it is %s%s%s\n", visible.Line(m.ID.Short()), p.Agent, p.Stage, by, visible.Line(p.Said(c.Now())))
 	}
 	if noticed != nil {
-		fmt.Fprintf(c.Err, "hint: oacp send --from %s --to %s --type follow_up --in-reply-to %s --subject Correction --body TEXT corrects it\n",
+		c.Tell("hint: oacp send --from %s --to %s --type follow_up --in-reply-to %s --subject Correction --body TEXT corrects it\n",
 			m.From, strings.Join(noticed, ","), visible.Line(m.ID.Short()))
 	}
 }

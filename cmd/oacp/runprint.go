@@ -34,7 +34,7 @@ func (p *runPrinter) print(e turn.Event) {
 	case e.Kind == turn.EventOutput:
 		printIndented(p.Streams, e.Output.Text)
 	default:
-		_, err = fmt.Fprintln(p.Out, p.line(e))
+		err = p.Printf("%s\n", p.line(e))
 	}
 	p.flush(p.Streams, err)
 }

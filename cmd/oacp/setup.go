@@ -234,24 +234,24 @@ func (a setupAnswer) print(s *command.Streams) {
 	if a.removed {
 		what = "is without oacp"
 	}
-	fmt.Fprintf(s.Out, "%s %s %s in %s\n", begin, a.Program, what, visible.Line(where))
+	s.Printf("%s %s %s in %s\n", begin, a.Program, what, visible.Line(where))
 	files := a.Files
 	if a.removed { // an unchanged file has nothing of oacp
 		files = slices.DeleteFunc(slices.Clone(files), func(f setup.Change) bool { return f.Action == setup.Unchanged })
 	}
 	for _, f := range files {
-		fmt.Fprintf(s.Out, "  %s%s: %s (%s)\n", would, f.Action, visible.Line(f.Path), strings.Join(f.Parts, ", "))
+		s.Printf("  %s%s: %s (%s)\n", would, f.Action, visible.Line(f.Path), strings.Join(f.Parts, ", "))
 	}
 	if len(files) == 0 {
-		fmt.Fprintln(s.Out, "  nothing to remove")
+		s.Printf("  nothing to remove\n")
 	}
 	for _, text := range a.Notes {
 		s.Note(text)
 	}
 	for _, text := range a.Confirm {
-		fmt.Fprintf(s.Out, "  confirm: %s\n", visible.Line(text))
+		s.Printf("  confirm: %s\n", visible.Line(text))
 	}
 	if a.Next != "" {
-		fmt.Fprintf(s.Out, "  next: %s\n", visible.Line(a.Next))
+		s.Printf("  next: %s\n", visible.Line(a.Next))
 	}
 }

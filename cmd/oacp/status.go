@@ -109,7 +109,7 @@ func (c statusCall) status(w *mailbox.Workspace) error {
 		printStatuses(w, statuses, c.Streams)
 		printLeftOut(c.call, left, false)
 		if !synced.IsZero() {
-			c.printf("last sync with %s: %s ago\n", visible.Line(repository.Settings().Name()), spelling.Age(synced, c.Now()))
+			c.Printf("last sync with %s: %s ago\n", visible.Line(repository.Settings().Name()), spelling.Age(synced, c.Now()))
 		}
 	})
 }
@@ -126,14 +126,14 @@ func leftOut(c *call, w *mailbox.Workspace) []gitmail.LeftOut {
 // printLeftOut prints which agents of other machines the workspace leaves out, perhaps with their pending mail, and what to do.
 func printLeftOut(c *call, left []gitmail.LeftOut, withMail bool) {
 	for _, l := range left {
-		c.printf("%s: %d pending on other machines; %s\n", visible.Line(string(l.Agent)), len(l.Pending), visible.Line(l.Error()))
+		c.Printf("%s: %d pending on other machines; %s\n", visible.Line(string(l.Agent)), len(l.Pending), visible.Line(l.Error()))
 		for _, name := range l.Pending {
 			if withMail {
-				c.printf("  %s\n", visible.Line(name))
+				c.Printf("  %s\n", visible.Line(name))
 			}
 		}
 		_, hint := l.Explain()
-		c.printf("hint: %s\n", visible.Line(hint))
+		c.Printf("hint: %s\n", visible.Line(hint))
 	}
 }
 
@@ -164,7 +164,7 @@ func printDetails(w *mailbox.Workspace, a agentStatus, now time.Time, s *command
 		what  string
 	}{{a.Held, "held"}, {a.Expired, "expired"}, {a.Invalid, "invalid"}} {
 		if idle.count > 0 {
-			fmt.Fprintf(s.Out, "%s: %d %s in the inbox\n", a.Agent, idle.count, idle.what)
+			s.Printf("%s: %d %s in the inbox\n", a.Agent, idle.count, idle.what)
 		}
 	}
 	facts, _ := live.Presence(w, &a.AgentStatus, now)
@@ -172,14 +172,14 @@ func printDetails(w *mailbox.Workspace, a agentStatus, now time.Time, s *command
 		facts = []string{"nothing known"}
 	}
 	for _, fact := range facts {
-		fmt.Fprintf(s.Out, "%s: %s\n", a.Agent, visible.Line(fact))
+		s.Printf("%s: %s\n", a.Agent, visible.Line(fact))
 	}
 	for _, c := range a.Conversations {
 		bound := ""
 		if c.Bound {
 			bound = paint(s, yellow, "; it waits for oacp thread resume "+string(c.ID))
 		}
-		fmt.Fprintf(s.Out, "%s: %s with %s, %s%s\n", a.Agent, visible.Line(string(c.ID)), c.With, spelling.Plural(c.Turns, "turn"), bound)
+		s.Printf("%s: %s with %s, %s%s\n", a.Agent, visible.Line(string(c.ID)), c.With, spelling.Plural(c.Turns, "turn"), bound)
 	}
 }
 
@@ -218,7 +218,7 @@ func (c statusCall) showProgress(w *mailbox.Workspace, id string) error {
 
 // printProgress prints a line for each recipient, and one for each reply.
 func printProgress(progress []track.Progress, s *command.Streams) {
-	fmt.Fprintln(s.Out, visible.Line(string(progress[0].ID)))
+	s.Printf("%s\n", visible.Line(string(progress[0].ID)))
 	for _, p := range progress {
 		line := fmt.Sprintf("  %s: %s", p.Agent, stageWord(p.Stage, s))
 		if p.Stage == track.StageNoticed && len(p.Noticed) > 0 {
@@ -250,7 +250,7 @@ func printProgress(progress []track.Progress, s *command.Streams) {
 			}
 			line += "; offered to " + holderText(holder.Holder) + " at " + s.Clock(holder.At)
 		}
-		fmt.Fprintln(s.Out, line)
+		s.Printf("%s\n", line)
 		printReplies(p, s)
 	}
 }
@@ -293,10 +293,10 @@ func printReplies(p track.Progress, s *command.Streams) {
 			what = "answer:"
 		}
 		isListed = isListed || r.ID == p.Answer
-		fmt.Fprintf(s.Out, "    %s %s, a %s\n", what, visible.Line(string(r.ID)), visible.Line(string(r.Type)))
+		s.Printf("    %s %s, a %s\n", what, visible.Line(string(r.ID)), visible.Line(string(r.Type)))
 	}
 	if p.Answer != "" && !isListed { // its file is gone
-		fmt.Fprintf(s.Out, "    answer: %s\n", visible.Line(string(p.Answer)))
+		s.Printf("    answer: %s\n", visible.Line(string(p.Answer)))
 	}
 }
 
@@ -342,21 +342,21 @@ func (c statusCall) owed(w *mailbox.Workspace) error {
 
 func printOwed(w *mailbox.Workspace, owed track.Owed, s *command.Streams) {
 	if owed.Unread > 0 {
-		defer fmt.Fprintf(s.Out, "%s: %s\n", spelling.Plural(owed.Unread, "new message"), showsNew(w, owed.Agent))
+		defer s.Printf("%s: %s\n", spelling.Plural(owed.Unread, "new message"), showsNew(w, owed.Agent))
 	}
 	if len(owed.Mine)+len(owed.Theirs) == 0 {
-		fmt.Fprintf(s.Out, "%s: nothing owed\n", owed.Agent)
+		s.Printf("%s: nothing owed\n", owed.Agent)
 		return
 	}
 	if len(owed.Mine) > 0 {
-		fmt.Fprintf(s.Out, "%s owes %s:\n", owed.Agent, spelling.Plural(len(owed.Mine), "answer"))
+		s.Printf("%s owes %s:\n", owed.Agent, spelling.Plural(len(owed.Mine), "answer"))
 		printOpen(owed.Mine, "From", func(r track.OpenRequest) schema.AgentName { return r.From }, s)
 	}
 	if len(owed.Theirs) > 0 {
 		if len(owed.Mine) > 0 {
-			fmt.Fprintln(s.Out)
+			s.Printf("\n")
 		}
-		fmt.Fprintf(s.Out, "%s waits for %s:\n", owed.Agent, spelling.Plural(len(owed.Theirs), "answer"))
+		s.Printf("%s waits for %s:\n", owed.Agent, spelling.Plural(len(owed.Theirs), "answer"))
 		printOpen(owed.Theirs, "To", func(r track.OpenRequest) schema.AgentName { return r.To }, s)
 	}
 }

@@ -133,9 +133,9 @@ func (c *syncCall) squashHistory(w *mailbox.Workspace, repository *gitmail.Repos
 	defer func() { _ = repository.Maintain(c.ctx) }() // which removes the old history
 	return c.answer(map[string]any{"commits_before": done.Before, "commits": done.After, "commit": done.Commit}, func() {
 		if done.Before == done.After {
-			c.printf("commits: %d, nothing to squash\n", done.Before)
+			c.Printf("commits: %d, nothing to squash\n", done.Before)
 		} else {
-			c.printf("commits: %d before, %d now\n", done.Before, done.After)
+			c.Printf("commits: %d before, %d now\n", done.Before, done.After)
 		}
 	})
 }
@@ -252,12 +252,12 @@ func (p *syncPrinter) write(result gitmail.Result, answer syncAnswer, done bool)
 				if change.ID != "" {
 					id = visible.Line(change.ID.Short()) + "  "
 				}
-				p.printf("%-3s  %s%s\n", change.Direction, id, visible.Line(change.String()))
+				p.Printf("%-3s  %s%s\n", change.Direction, id, visible.Line(change.String()))
 			}
 			if answer.Unlisted > 0 {
-				p.printf("and %d more\n", answer.Unlisted)
+				p.Printf("and %d more\n", answer.Unlisted)
 			}
-			p.printf("%s\n", answer.summary(done))
+			p.Printf("%s\n", answer.summary(done))
 		})
 	}
 	if p.Out.Flush() != nil || err != nil || p.asJSON { // the sync is done, and who flushes next says what failed

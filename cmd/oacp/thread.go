@@ -95,14 +95,14 @@ func printThread(s *command.Streams, thread []track.Node, bodies bool) {
 			stageWord(n.Stage(), s)+visible.Line(n.Said(s.Now())), spelling.Age(m.CreatedAt.Time(), s.Now()), title)
 	}
 	lines := t.lines()
-	fmt.Fprintln(s.Out, lines[0])
+	s.Printf("%s\n", lines[0])
 	for i, line := range lines[1:] {
-		fmt.Fprintln(s.Out, line)
+		s.Printf("%s\n", line)
 		if bodies {
-			fmt.Fprintln(s.Out)
+			s.Printf("\n")
 			printBody(s, thread[i].Message)
 			if i < len(thread)-1 {
-				fmt.Fprintln(s.Out)
+				s.Printf("\n")
 			}
 		}
 	}
@@ -170,7 +170,7 @@ func (c *call) resumeThread(w *mailbox.Workspace) error {
 	}
 	return c.answer(map[string]any{"conversation_id": id, "agents": resumed}, func() {
 		for _, agent := range resumed {
-			c.printf("OK: %s goes on with %s\n", id, agent)
+			c.Printf("OK: %s goes on with %s\n", id, agent)
 		}
 	})
 }
@@ -246,7 +246,7 @@ func (c *listCall) run(w *mailbox.Workspace) (err error) {
 // printList marks the words in subjects, and below a message in the part of its body that has them.
 func printList(messages []track.Node, words []string, s *command.Streams) {
 	if len(messages) == 0 {
-		fmt.Fprintln(s.Out, "no message matches")
+		s.Printf("no message matches\n")
 		return
 	}
 	t := newTable(s, row{"ID", "Created", "From", "To", "Type", "Subject", "Stage"})
@@ -266,15 +266,15 @@ func printList(messages []track.Node, words []string, s *command.Streams) {
 			known(string(m.Message.Type)), marked(s, words, subjectText(s, m.Message.Subject)), strings.Join(stage, ", "))
 	}
 	for i, line := range t.lines() {
-		fmt.Fprintln(s.Out, line)
+		s.Printf("%s\n", line)
 		if i == 0 || messages[i-1].Snippet == "" {
 			continue
 		}
-		snippet := "      " + printable(s, messages[i-1].Snippet)
+		snippet := "      " + visible.Line(messages[i-1].Snippet)
 		if s.Width > 0 {
 			snippet = cells.TruncateString(snippet, s.Width-2, "…") // a mark may follow
 		}
-		fmt.Fprintln(s.Out, marked(s, words, snippet))
+		s.Printf("%s\n", marked(s, words, snippet))
 	}
 }
 

@@ -190,7 +190,7 @@ func (c *schemaCall) run() error {
 		}
 		names = append(names, own...)
 		if c.list {
-			return c.answer(names, func() { c.printf("%s\n", strings.Join(names, "\n")) })
+			return c.answer(names, func() { c.Printf("%s\n", strings.Join(names, "\n")) })
 		}
 		name := strings.TrimSuffix(asked, contract.Suffix)
 		if !slices.Contains(own, name) && !slices.Contains(own, asked) {
@@ -312,6 +312,6 @@ func (d *delivery) printTemplate() error {
 		if err != nil {
 			return err
 		}
-		return d.answer(map[string]string{"template": name, "yaml": string(text)}, func() { d.printf("%s", text) })
+		return d.answer(map[string]string{"template": name, "yaml": string(text)}, func() { d.Printf("%s", text) })
 	})
 }

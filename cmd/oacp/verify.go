@@ -73,7 +73,7 @@ func (c *verifyCall) run() error {
 	}
 	result := trust.Verify(data, pins, pinsErr)
 	report := trust.NewReport(result, source, c.Now())
-	if err := c.answer(report, func() { c.printf("%s\n", visible.Line(annotation(report))) }); err != nil {
+	if err := c.answer(report, func() { c.Printf("%s\n", visible.Line(annotation(report))) }); err != nil {
 		return err
 	}
 	if result.Status == signing.Unsigned && !c.require || result.Status == signing.Verified {

@@ -92,7 +92,7 @@ func (d *delivery) await(r *mailbox.Receipt) (err error) {
 	case d.asJSON:
 		return command.WriteJSONLine(d.Out, map[string]any{"acknowledged": m.ID})
 	case !d.quiet:
-		d.printf("acknowledged: %s\n", m.ID)
+		d.Printf("acknowledged: %s\n", m.ID)
 	}
 	return nil
 }
@@ -191,7 +191,7 @@ func (d *delivery) printArrival(sent *schema.Message, arrived track.Arrival) (er
 	}
 	files := []mailbox.Entry{arrived.Entry}
 	showErr := d.show(sent.From, files, func() error {
-		d.printf("\n")
+		d.Printf("\n")
 		return d.printAll(withReplies(d.ctx, d.w, sent.From, files), false)
 	})
 	if showErr != nil {

@@ -243,8 +243,7 @@ func (c *watchCall) printEvent(e watch.Event) error {
 		if hint := failure.Of(e.Err).Hint; hint != "" {
 			text += "hint: " + visible.Line(hint) + "\n"
 		}
-		// An error of standard error can be reported nowhere.
-		_, _ = fmt.Fprint(c.Err, text)
+		c.Tell("%s", text)
 	}
 	if isMail(e) {
 		e.Kind, e.Message = watch.EventArrived, command.Preview(&e.Entry)
@@ -256,7 +255,7 @@ func (c *watchCall) printEvent(e watch.Event) error {
 		}
 	case e.Message != nil:
 		m := e.Message
-		c.printf("%s project=%s agent=%s file=%s type=%s priority=%s id=%s from=%s %s\n",
+		c.Printf("%s project=%s agent=%s file=%s type=%s priority=%s id=%s from=%s %s\n",
 			strings.ToUpper(string(e.Kind)), visible.Line(e.Project), e.Agent, visible.Line(e.Name), visible.Line(string(m.Type)),
 			visible.Line(string(m.Priority)), visible.Line(cmp.Or(m.ID.Short(), "?")), visible.Line(string(m.From)), visible.Line(m.Subject))
 	}

@@ -172,7 +172,7 @@ func report(f failure.Failure, s *Streams, asJSON bool) int {
 	if f.Hint != "" {
 		fmt.Fprintf(&text, "hint: %s\n", visible.Line(f.Hint))
 	}
-	_, _ = fmt.Fprint(s.Err, text.String()) // an error of standard error cannot be reported
+	s.Tell("%s", text.String())
 	return f.Exit
 }
 

@@ -71,14 +71,34 @@ func (s *Streams) Color() bool {
 	return s.OutTerminal && s.Getenv("NO_COLOR") == "" && s.Getenv("TERM") != "dumb"
 }
 
+// Printf prints a text of the answer. A model may read what is not on a terminal, so nothing in it looks like a tag then.
+// The values are of one line.
+func (s *Streams) Printf(format string, values ...any) error {
+	_, err := fmt.Fprint(s.Out, textFor(s.OutTerminal, format, values))
+	return err
+}
+
+// Tell is Printf to standard error. What cannot be written does not stop the command.
+func (s *Streams) Tell(format string, values ...any) {
+	_, _ = fmt.Fprint(s.Err, textFor(s.ErrTerminal, format, values))
+}
+
+func textFor(terminal bool, format string, values []any) string {
+	text := fmt.Sprintf(format, values...)
+	if terminal {
+		return text
+	}
+	return visible.Untagged(text)
+}
+
 // Warn prints a warning. A warning that cannot be written does not stop the command.
 func (s *Streams) Warn(text string) {
-	_, _ = fmt.Fprintf(s.Err, "oacp: warning: %s\n", visible.Line(text))
+	s.Tell("oacp: warning: %s\n", visible.Line(text))
 }
 
 // Note prints information that is not a problem.
 func (s *Streams) Note(text string) {
-	_, _ = fmt.Fprintf(s.Err, "oacp: note: %s\n", visible.Line(text))
+	s.Tell("oacp: note: %s\n", visible.Line(text))
 }
 
 // NoteWaiting says what a command waits for.

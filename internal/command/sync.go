@@ -257,6 +257,6 @@ func (r *RemoteState) Observe(err error, s *Streams) bool {
 	}
 	r.failing = f.Code
 	hint := cmp.Or(f.Hint, "mail waits here for the next sync")
-	_, _ = fmt.Fprintf(s.Err, "oacp: warning: sync: %s\nhint: %s\n", visible.Line(f.Message()), visible.Line(hint)) // as Warn
+	s.Tell("oacp: warning: sync: %s\nhint: %s\n", visible.Line(f.Message()), visible.Line(hint)) // as Warn
 	return true
 }

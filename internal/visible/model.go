@@ -60,8 +60,10 @@ func ModelJSON(line string) (string, error) {
 	}
 }
 
-func modelText(text, allowed string) string {
-	text = escapeExcept(text, allowed)
+func modelText(text, allowed string) string { return Untagged(escapeExcept(text, allowed)) }
+
+// Untagged returns the text with every "<" escaped that may begin a tag.
+func Untagged(text string) string {
 	if !strings.Contains(text, "<") {
 		return text
 	}

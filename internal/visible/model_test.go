@@ -6,7 +6,7 @@ func TestModelLine(t *testing.T) {
 	tests := map[string]string{
 		"a < b, c <= d, e << 2, <3": "a < b, c <= d, e << 2, <3",
 		"</a><a><!--<?x <_ <:a <ä":  "&lt;/a>&lt;a>&lt;!--&lt;?x &lt;_ &lt;:a &lt;ä",
-		"<  /a <\u200d/a <<b ends<": "&lt;  /a &lt;\u200d/a <&lt;b ends&lt;",
+		"<  /a <\u200d/a <<b ends<": `&lt;  /a <\u200d/a <&lt;b ends&lt;`,
 		"\x1b[31m<\n/a \u202e":      `\x1b[31m<\n/a \u202e`,
 	}
 	for text, want := range tests {

@@ -18,16 +18,20 @@ func Line(text string) string { return escapeExcept(text, "") }
 func Lines(text string) string { return escapeExcept(text, "\n\t") }
 
 func escapeExcept(text, allowed string) string {
-	escaped := func(r rune) bool { return !isVisible(r) && !strings.ContainsRune(allowed, r) }
-	if utf8.ValidString(text) && !strings.ContainsFunc(text, escaped) {
+	if utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !isVisible(-1, r) && !strings.ContainsRune(allowed, r) }) {
 		return text
 	}
 	var out strings.Builder
+	before := rune(-1)
 	for i, r := range text {
+		shown := isVisible(before, r)
+		if before = -1; shown {
+			before = r
+		}
 		switch {
 		case r == utf8.RuneError && !strings.HasPrefix(text[i:], "\ufffd"):
 			fmt.Fprintf(&out, `\x%02x`, text[i])
-		case !escaped(r):
+		case shown || strings.ContainsRune(allowed, r):
 			out.WriteRune(r)
 		case r == '\n':
 			out.WriteString(`\n`)
@@ -49,21 +53,33 @@ func escapeExcept(text, allowed string) string {
 // FirstInvisible returns the first character of a text that has no visible form, written out, or "". Those of ASCII
 // and the separators of Unicode do not count: they break lines or control a terminal.
 func FirstInvisible(text string) string {
+	before := rune(-1)
 	for _, r := range text {
-		if r >= utf8.RuneSelf && !unicode.In(r, unicode.Zl, unicode.Zp) && !isVisible(r) {
+		if r >= utf8.RuneSelf && !unicode.In(r, unicode.Zl, unicode.Zp) && !isVisible(before, r) {
 			return Line(string(r))
 		}
+		before = r
 	}
 	return ""
 }
 
-// isVisible reports whether a terminal shows the character and does nothing else. The joiners and two selectors have
-// no form of their own, but many scripts and emoji need them.
-func isVisible(r rune) bool {
+const (
+	nonJoiner, joiner    = '\u200c', '\u200d'
+	asText, asEmoji      = '\ufe0e', '\ufe0f'
+	brailleBlank         = '\u2800'
+	digitsThatAreKeycaps = "0123456789#*"
+)
+
+// isVisible reports whether a terminal shows the character, which follows another one, and does nothing else. The joiners
+// and two selectors have no form of their own, but many scripts and emoji need one, where it changes something. Elsewhere they
+// would hide bits.
+func isVisible(before, r rune) bool {
 	switch r {
-	case '\u200c', '\u200d', '\ufe0e', '\ufe0f':
-		return true
-	case '\u2028', '\u2029':
+	case nonJoiner, joiner:
+		return before >= utf8.RuneSelf && (unicode.In(before, unicode.L, unicode.M, unicode.S) || before == asEmoji && r == joiner)
+	case asText, asEmoji:
+		return strings.ContainsRune(digitsThatAreKeycaps, before) || before >= utf8.RuneSelf && before != brailleBlank && unicode.In(before, unicode.S, unicode.P)
+	case brailleBlank, '\u2028', '\u2029':
 		return false
 	}
 	return unicode.IsGraphic(r) && !unicode.In(r, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)

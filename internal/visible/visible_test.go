@@ -18,6 +18,10 @@ func TestEscape(t *testing.T) {
 		{"bad \xff byte, good \ufffd", `bad \xff byte, good ` + "\ufffd", `bad \xff byte, good ` + "\ufffd"},
 		{"tag \U000e0041", `tag \U000e0041`, `tag \U000e0041`},
 		{"\x00\x7f", `\x00\x7f`, `\x00\x7f`},
+		{"1\ufe0f\u20e3 ❤\ufe0f\u200d🔥 می\u200cخواهم", "1\ufe0f\u20e3 ❤\ufe0f\u200d🔥 می\u200cخواهم", "1\ufe0f\u20e3 ❤\ufe0f\u200d🔥 می\u200cخواهم"},
+		{"a\ufe0f\u200db\u200c\u200c", `a\ufe0f\u200db\u200c\u200c`, `a\ufe0f\u200db\u200c\u200c`},
+		{"❤\ufe0f\ufe0f\u200d\u200d", "❤\ufe0f" + `\ufe0f\u200d\u200d`, "❤\ufe0f" + `\ufe0f\u200d\u200d`},
+		{"\u2800", `\u2800`, `\u2800`},
 	}
 	for _, test := range tests {
 		if got := Line(test.text); got != test.line {

@@ -128,7 +128,7 @@ func (g *guard) admit(w http.ResponseWriter, r *http.Request) {
 		g.server.refuse(w, r, http.StatusUnauthorized, "This browser is not logged in: open the last URL that oacp web printed.")
 	case r.Method == http.MethodPost && subtle.ConstantTimeCompare([]byte(r.PostFormValue("csrf")), []byte(current.csrf)) != 1:
 		status, why := http.StatusForbidden, "The form is not from this session: load the page again."
-		if len(r.PostForm) == 0 {
+		if r.ContentLength != 0 && len(r.PostForm) == 0 {
 			status, why = http.StatusRequestEntityTooLarge, "The form cannot be read, or is too large."
 		}
 		g.server.refuse(w, r, status, why)
