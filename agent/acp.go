@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/oacp-go/oacp/internal/visible"
 )
@@ -365,9 +366,13 @@ func (c *acp) done(t *residentTurn, m *rpcMessage) {
 		err = refused.failure(c.driver.release.program)
 	} else if err == nil && done.StopReason != "end_turn" && (done.StopReason != "cancelled" || c.refused == nil) { // a refusal ends a turn of codex-acp
 		text := "the turn ended with the reason " + done.StopReason
-		err = &ReportedError{Text: text}
-		if kindOf(0, done.StopReason) == TooLong {
-			err = &APIError{Kind: TooLong, Text: text}
+		switch kind := kindOf(0, done.StopReason); kind {
+		case TooLong:
+			err = &APIError{Kind: kind, Text: text}
+		case Declined:
+			err = &APIError{Kind: kind, Text: cmp.Or(strings.TrimSpace(c.words.result().Text), text)}
+		default:
+			err = &ReportedError{Text: text}
 		}
 	}
 	if err == nil {

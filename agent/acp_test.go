@@ -204,7 +204,7 @@ func TestACPFailures(t *testing.T) {
 		{"fail unexpected status 500 Internal", Failing, "try again later"},
 		{"fail You exceeded your current quota", RateLimited, "wait until"},
 		{"stop max_tokens", TooLong, "the turn ended with the reason max_tokens"},
-		{"stop refusal", "", "the turn ended with the reason refusal"},
+		{"stop refusal", Declined, "the turn ended with the reason refusal"},
 	}
 	for _, test := range tests {
 		_, err := driver.Turn(impatient(t), Request{Prompt: test.prompt}, nil)

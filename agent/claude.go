@@ -48,8 +48,6 @@ type claude struct {
 	// denials are those that the results of the turn report.
 	denials []claudeDenial
 	fold    *sdkFold
-	// word names the failure of the model's service that the last assistant message reports.
-	word string
 	// denied maps the id of each use of a tool that the driver denied to the permission that allows it.
 	denied map[string]Permission
 }
@@ -156,7 +154,6 @@ func (c *claude) died() error {
 func (c *claude) begin(t *residentTurn) {
 	c.prompts, c.waiting, c.denials = nil, nil, nil
 	c.fold = &sdkFold{said: t.said}
-	c.word = ""
 	c.denied = make(map[string]Permission)
 	c.say(t.prompt, t.images...)
 }
@@ -241,24 +238,16 @@ func (c *claude) take(t *residentTurn, m *claudeMessage, line []byte) {
 	c.waiting = slices.DeleteFunc(c.waiting, func(id string) bool {
 		return repeats && m.UUID == id || m.Type == "result" && slices.Contains(m.UserMessages, id)
 	})
-	switch m.Type {
-	case "assistant":
-		c.word = m.Error
-	case "result":
-		if len(c.waiting) == 0 || m.IsError {
-			c.end(t, nil)
-		}
+	if m.Type == "result" && (len(c.waiting) == 0 || m.IsError) {
+		c.end(t, nil)
 	}
 }
 
 func (c *claude) result(*residentTurn) (Result, error) {
 	result, failure := c.fold.finish()
 	result.Usage, c.spent = c.spent, Usage{}
-	if final := c.fold.final; final != nil {
+	if c.fold.final != nil {
 		result.Refused = claudeRefusals(c.denials, c.denied)
-		if e := final.apiError(c.word); e != nil && final.IsError {
-			failure = e
-		}
 	}
 	return result, failure
 }

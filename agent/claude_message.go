@@ -39,6 +39,7 @@ type claudeMessage struct {
 	TerminalReason string       `json:"terminal_reason,omitempty"`
 	APIStatus      int          `json:"api_error_status,omitempty"`
 	APIError       string       `json:"api_error,omitempty"`
+	StopReason     string       `json:"stop_reason,omitempty"`
 	Usage          *claudeUsage `json:"usage,omitempty"`
 	// TotalCost counts from the beginning of the session, ModelUsage from the result before.
 	TotalCost  float64 `json:"total_cost_usd,omitempty"`
@@ -46,6 +47,12 @@ type claudeMessage struct {
 		CostUSD float64 `json:"costUSD"`
 	} `json:"model_usage_since_last_result,omitempty"`
 	Denials []claudeDenial `json:"permission_denials,omitempty"`
+
+	// Of a message about the limit of an account. ResetsAt is in seconds since 1970.
+	RateLimit *struct {
+		Status   string `json:"status"`
+		ResetsAt int64  `json:"resetsAt"`
+	} `json:"rate_limit_info,omitempty"`
 
 	// Of control requests and responses.
 	RequestID string          `json:"request_id,omitempty"`
@@ -214,9 +221,10 @@ func (m *claudeMessage) cost(before float64) float64 {
 // apiError returns the failure of the model's service that the result reports, or nil. Word is that of
 // the last assistant message.
 func (m *claudeMessage) apiError(word string) *APIError {
-	if m.APIStatus == 0 && word == "" && m.TerminalReason != "api_error" {
+	kind := kindOf(m.APIStatus, m.APIError, word, m.Subtype, m.StopReason)
+	if kind == "" && word == "" && m.TerminalReason != "api_error" {
 		return nil
 	}
 	text := cmp.Or(m.Result, strings.Join(m.Errors, "; "))
-	return newAPIError(cmp.Or(kindOf(m.APIStatus, m.APIError, word), Failing), m.APIStatus, text, claudeRelease.login)
+	return newAPIError(cmp.Or(kind, Failing), m.APIStatus, text, claudeRelease.login)
 }

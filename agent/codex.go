@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 )
 
 // NewCodex returns the driver for Codex: the codex program's app server, which speaks JSON-RPC. The
@@ -39,6 +40,8 @@ type codex struct {
 	// turns have counted; nil means unknown.
 	thread         string
 	total, counted *codexTokens
+	// limit is when the limits of the account end that are reached.
+	limit time.Time
 
 	// The other fields are about the running turn. Request is the id of the request that starts it, id
 	// the program's own id of the turn.
@@ -255,9 +258,13 @@ func (c *codex) take(t *residentTurn, m *rpcMessage, line []byte) {
 		c.accepted(t, n.Turn.ID)
 	case m.Method == "thread/tokenUsage/updated" && n.TokenUsage != nil:
 		c.count(&n)
+	case m.Method == "account/rateLimits/updated":
+		var limits codexLimits
+		_ = json.Unmarshal(m.Params, &limits) // limits of another shape say nothing
+		c.limit = limits.end()
 	case m.Method == "turn/completed" && n.Turn != nil && n.Turn.ID == c.id:
 		c.driver.adopt(c.thread, true)
-		failure, over = n.Turn.err(), true
+		failure, over = until(n.Turn.err(), c.limit), true
 	}
 	t.show(event)
 	if over {

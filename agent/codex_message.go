@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/oacp-go/oacp/internal/visible"
 )
@@ -25,6 +26,29 @@ type codexNotice struct {
 		Total codexTokens `json:"total"`
 		Last  codexTokens `json:"last"`
 	} `json:"tokenUsage"`
+}
+
+// codexLimits are the parameters of the notification about the limits of an account. ResetsAt is in seconds since 1970.
+type codexLimits struct {
+	RateLimits struct {
+		Primary   codexWindow `json:"primary"`
+		Secondary codexWindow `json:"secondary"`
+	} `json:"rateLimits"`
+}
+
+type codexWindow struct {
+	Used     float64 `json:"usedPercent"`
+	ResetsAt int64   `json:"resetsAt"`
+}
+
+// end returns when the limits end that are reached, zero if none is.
+func (l *codexLimits) end() (at time.Time) {
+	for _, w := range []codexWindow{l.RateLimits.Primary, l.RateLimits.Secondary} {
+		if end := time.Unix(w.ResetsAt, 0); w.Used >= 100 && end.After(at) {
+			at = end
+		}
+	}
+	return at
 }
 
 // codexTurn is a turn that began or ended.

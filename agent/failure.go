@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/oacp-go/oacp/internal/visible"
 )
@@ -40,14 +41,15 @@ const (
 	// Misconfigured: the program or the service rejects a setting, such as an unknown model or option,
 	// or a variable is missing.
 	Misconfigured APIErrorKind = "misconfigured"
-	// Refused: the service rejects the request as too long, malformed or against a policy. The
-	// message may be to blame.
+	// Refused: the service rejects the request as malformed or too large. The message may be to blame.
 	Refused APIErrorKind = "refused"
+	// Declined: the model, or a policy of its service, refuses to answer the message. Another try would end in the same way.
+	Declined APIErrorKind = "declined"
 	// TooLong: the session has no room for the request, or its limit of output or of turns is reached. A new session may have.
 	TooLong APIErrorKind = "too_long"
 )
 
-// APIError is a failure of the service behind an agent. All kinds but Refused and TooLong match ErrUnavailable:
+// APIError is a failure of the service behind an agent. All kinds but Refused, Declined and TooLong match ErrUnavailable:
 // no message is to blame, and a later turn may succeed.
 type APIError struct {
 	Kind APIErrorKind
@@ -57,12 +59,20 @@ type APIError struct {
 	Text string
 	// Advice says what to do about it, if there is a remedy.
 	Advice string
+	// Until is when a limit ends, if the program says that. Before, no turn succeeds.
+	Until time.Time
 }
 
 func (e *APIError) Error() string {
 	text := "the model's service failed: " + reason(e.Text)
 	if e.Status != 0 {
 		text = fmt.Sprintf("the model's service failed with status %d: %s", e.Status, reason(e.Text))
+	}
+	if e.Kind == Declined {
+		text = "the model refused: " + reason(e.Text)
+	}
+	if !e.Until.IsZero() {
+		text += "; the limit ends at " + e.Until.UTC().Format("2006-01-02 15:04 UTC")
 	}
 	if e.Advice != "" {
 		text += "; " + e.Advice
@@ -77,12 +87,6 @@ func (e *APIError) Explain() (code, hint string) {
 	return "agent_unavailable", ""
 }
 
-// IsTooLong reports whether a turn failed because its session has no room for it.
-func IsTooLong(err error) bool {
-	failure, ok := errors.AsType[*APIError](err)
-	return ok && failure.Kind == TooLong
-}
-
 // brief returns what happened on one line.
 func (e *APIError) brief() string {
 	line, _, _ := strings.Cut(strings.TrimSpace(e.Text), "\n")
@@ -95,7 +99,7 @@ func (e *APIError) brief() string {
 
 // Is reports whether the failure is one of availability.
 func (e *APIError) Is(target error) bool {
-	return target == ErrUnavailable && e.Kind != Refused && e.Kind != TooLong
+	return target == ErrUnavailable && e.Kind != Refused && e.Kind != Declined && e.Kind != TooLong
 }
 
 // kindOfStatus returns the kind of failure that an HTTP status means. A status that does not blame
@@ -139,9 +143,10 @@ var failureWords = failureTable{
 	{RateLimited, []string{"usageLimitExceeded", "rateLimitExceeded", "rate_limit", "billing_error",
 		"usage_limit_reached", "model_requires_usage_credits", "long_context_credits_required"}},
 	{Misconfigured, []string{"modelNotFound", "model_not_found", "claude_code_version_too_old", "effort_requires_thinking", "advisor_incompatible"}},
-	{TooLong, []string{"contextWindowExceeded", "sessionBudgetExceeded", "max_tokens", "max_turn_requests", "error_max_turns"}},
-	{Refused, []string{"cyberPolicy", "misalignmentPolicyViolation",
-		"tooManyDenials", "inferenceHookDenied", "badRequest"}},
+	{TooLong, []string{"contextWindowExceeded", "sessionBudgetExceeded", "max_tokens", "max_turn_requests", "error_max_turns",
+		"error_max_budget_usd", "message_over_context_limit"}},
+	{Declined, []string{"refusal", "cyberPolicy", "misalignmentPolicyViolation", "safety_monitor_blocked", "dlp_request_denied"}},
+	{Refused, []string{"tooManyDenials", "inferenceHookDenied", "badRequest"}},
 }
 
 // vagueWords are words for failures that say less than an HTTP status.
@@ -167,10 +172,10 @@ func kindOf(status int, words ...string) APIErrorKind {
 
 // failureTexts are parts of error texts, in lower case, that tell the kind of a failure without a word of
 // its own. Most are failures that every message would meet, although services often give them the status of
-// a bad request. Those of kind Refused are about the message, but look like others.
+// a bad request. Those of kind Declined are about the message, but look like others.
 var failureTexts = failureTable{
 	{TooLong, []string{"context window", "prompt is too long", "context_length"}},
-	{Refused, []string{"content_filter"}},
+	{Declined, []string{"content_filter", "content filtering policy"}},
 	{Failing, []string{"stream disconnected", "connection failed", "high demand", "at capacity", "capacity is unavailable"}},
 	{RateLimited, []string{"usage limit", "quota exceeded", "current quota", "out of credits", "insufficient credits",
 		"credit balance", "your billing", "billing hard limit", "spend cap"}},
@@ -208,6 +213,17 @@ func newAPIError(kind APIErrorKind, status int, text, login string) *APIError {
 		e.Advice = "check the model, the address of the service, the settings of the program and the environment of oacp"
 	}
 	return e
+}
+
+// until adds to an error of a turn when the limit ends that it is about. A time that has passed says nothing, and one more
+// than a month away nothing that is worth waiting for.
+func until(err error, at time.Time) error {
+	if failure, ok := errors.AsType[*APIError](err); ok && failure.Kind == RateLimited {
+		if left := time.Until(at); left > 0 && left < 32*24*time.Hour {
+			failure.Until = at
+		}
+	}
+	return err
 }
 
 // DiedError reports that the agent's program ended in the middle of a turn.

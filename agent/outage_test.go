@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/oacp-go/oacp/internal/testing/modelstub"
 )
@@ -52,7 +53,7 @@ func TestAPIErrors(t *testing.T) {
 		{"400, thinking", bad("thinking.type: adaptive thinking is not supported on this model"), Misconfigured, Misconfigured},
 		{"400, tool", bad("tools.14.custom.input_schema: JSON schema is invalid"), Misconfigured, Misconfigured},
 		{"400, long", bad("prompt is too long: 209245 tokens > 200000 maximum"), TooLong, TooLong},
-		{"400, policy", bad("Output blocked by content filtering policy"), Refused, ""},
+		{"400, policy", bad("Output blocked by content filtering policy"), Declined, Declined},
 		{"429, no quota", says(429, "insufficient_quota", "You exceeded your current quota."), RateLimited, RateLimited},
 		{"401", refusal(401, "authentication_error"), NotLoggedIn, NotLoggedIn},
 		{"402", refusal(402, "billing_error"), RateLimited, RateLimited},
@@ -93,7 +94,7 @@ func TestAPIErrors(t *testing.T) {
 					want = test.claude
 				}
 				t.Log(verdict(err))
-				blamed := want == Refused || want == TooLong || want == ""
+				blamed := want == Refused || want == Declined || want == TooLong || want == ""
 				if got := apiKind(err); got != want || err == nil || errors.Is(err, ErrUnavailable) == blamed {
 					t.Errorf("error %v is of kind %q, matches ErrUnavailable: %v; want kind %q", err, got, errors.Is(err, ErrUnavailable), want)
 				}
@@ -103,6 +104,46 @@ func TestAPIErrors(t *testing.T) {
 		if result := turn(t, driver, "hello"); result.Text != "well again" {
 			t.Errorf("%s answers %q after the failures, want the model's answer", name, result.Text)
 		}
+	}
+}
+
+// TestLimits has the service behind the real programs say when a limit ends.
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	ends := time.Now().Add(3 * time.Hour).Truncate(time.Second)
+	at := fmt.Sprint(ends.Unix())
+	script := func(body string, header map[string]string) modelstub.Script {
+		return func(context.Context, modelstub.Request) modelstub.Reply {
+			return modelstub.Reply{Failure: &modelstub.Failure{Status: 429, ContentType: "application/json", Body: body, Header: header}}
+		}
+	}
+	claude, _ := realClaude(t, script(`{"type":"error","error":{"type":"rate_limit_error","message":"x"}}`, map[string]string{
+		"anthropic-ratelimit-unified-status": "rejected", "anthropic-ratelimit-unified-reset": at, "anthropic-ratelimit-unified-representative-claim": "five_hour",
+	}), func(o *Options) {
+		o.Env = append(o.Env, "ANTHROPIC_API_KEY=", "CLAUDE_CODE_OAUTH_TOKEN=sk-ant-oat01-x") // only accounts have such limits
+	})
+	codex, _ := realCodex(t, script(`{"error":{"type":"usage_limit_reached","plan_type":"plus","resets_at":`+at+`}}`, map[string]string{
+		"x-codex-primary-used-percent": "100", "x-codex-primary-window-minutes": "300", "x-codex-primary-reset-at": at,
+	}), nil)
+	for name, driver := range map[string]Driver{"claude": claude, "codex": codex} {
+		started(t, driver)
+		_, err := driver.Turn(impatient(t), Request{Prompt: "hello"}, nil)
+		limit, _ := errors.AsType[*APIError](err)
+		if limit == nil || limit.Kind != RateLimited || !limit.Until.Equal(ends) || !errors.Is(err, ErrUnavailable) {
+			t.Errorf("%s: %v, want a limit until %v", name, err, ends)
+		}
+	}
+}
+
+// TestDeclined has the model behind the real claude refuse. The interface of codex's models has no such end.
+func TestDeclined(t *testing.T) {
+	t.Parallel()
+	driver, _ := realClaude(t, func(context.Context, modelstub.Request) modelstub.Reply {
+		return modelstub.Reply{Text: "I cannot", Stop: "refusal"}
+	}, nil)
+	started(t, driver)
+	if _, err := driver.Turn(impatient(t), Request{Prompt: "hello"}, nil); apiKind(err) != Declined || errors.Is(err, ErrUnavailable) {
+		t.Errorf("%v, want a refusal of the model", err)
 	}
 }
 

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"strings"
+	"time"
 
 	"github.com/oacp-go/oacp/internal/visible"
 )
@@ -11,6 +12,10 @@ type sdkFold struct {
 	said    *output
 	final   *claudeMessage
 	session string
+	// word names the failure of the model's service that the last assistant message reports, and limit is when the limit of
+	// the account ends that was reached.
+	word  string
+	limit time.Time
 }
 
 // add records a message and returns its readable text. It accepts nil.
@@ -24,10 +29,15 @@ func (f *sdkFold) add(m *claudeMessage) string {
 	switch m.Type {
 	case "assistant":
 		text := m.text()
+		f.word = m.Error
 		if text != "" {
 			f.said.add(text + "\n")
 		}
 		return text
+	case "rate_limit_event":
+		if m.RateLimit != nil && m.RateLimit.Status == "rejected" {
+			f.limit = time.Unix(m.RateLimit.ResetsAt, 0)
+		}
 	case "result":
 		f.final = m
 	}
@@ -51,6 +61,9 @@ func (f *sdkFold) finish() (Result, error) {
 	result.Refused = claudeRefusals(m.Denials, nil)
 	if !m.IsError && !strings.HasPrefix(m.Subtype, "error") {
 		return result, nil
+	}
+	if failure := m.apiError(f.word); failure != nil {
+		return result, until(failure, f.limit)
 	}
 	reasons := append([]string{m.Subtype}, m.Errors...)
 	if m.Result != "" {

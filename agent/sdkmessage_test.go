@@ -41,9 +41,9 @@ func TestSDKFold(t *testing.T) {
 		},
 		{
 			name:     "failure by subtype",
-			messages: []string{`{"type":"assistant","text":"so far"}`, `{"type":"result","subtype":"error_max_turns","errors":["too long"],"session_id":"s"}`},
+			messages: []string{`{"type":"assistant","text":"so far"}`, `{"type":"result","subtype":"error_during_execution","errors":["too long"],"session_id":"s"}`},
 			want:     Result{Text: "so far\n", Tail: "so far\n", LastLine: "so far", SessionID: "s"},
-			failure:  "error_max_turns: too long",
+			failure:  "error_during_execution: too long",
 		},
 		{
 			name:     "failure by mark",

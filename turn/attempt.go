@@ -8,16 +8,15 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/client"
 	"github.com/oacp-go/oacp/internal/orphans"
-	"github.com/oacp-go/oacp/internal/secrets"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mailbox/gitmail"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn/track"
 )
@@ -44,18 +43,17 @@ func (k *worker) workOn(ctx context.Context, held claim, it *item, do action) ou
 		return outcome{item: it, failure: err}
 	}
 	rec, _ := k.journal.Get(it.Key)
-	if rec.Attempts > 0 && do != finish {
-		f := track.Failed.About(&rec)
-		f.Reason = rec.Reason
-		is, err := k.checkAnswered(&rec, &f)
-		if is {
-			err = k.journal.Append(f, true)
+	if !rec.Started.IsZero() && do != finish { // else an earlier turn has answered, without saying so
+		slot, err := k.slot(&rec)
+		if err == nil && slot.Answer != nil {
+			f := track.Succeeded.About(&rec)
+			f.Reason = "the agent answered with " + slot.Answer.ID.Short() + ", and then its turn did not end well"
+			if err = k.journal.Append(f, true); err == nil {
+				return k.conclude(it)
+			}
 		}
 		if err != nil {
 			return outcome{item: it, failure: err}
-		}
-		if is {
-			return k.conclude(it)
 		}
 	}
 	switch do {
@@ -121,28 +119,39 @@ func (k *worker) attempt(ctx context.Context, held claim, it *item, m *schema.Me
 	if isFresh {
 		request.Prompt = fmt.Sprintf(freshSession, it.Conversation) + request.Prompt
 	}
-	result, err := k.turn(orphans.WithMark(held.ctx, mark), driver, request, &rec)
+	result, err := k.turn(orphans.WithMark(held.ctx, mark), driver, request, &rec, marked.mark, mark)
 	close(over)
 	with := <-steered
-	if err = k.confirm(ctx, held, it, err); err != nil {
-		if stopErr := driver.Stop(unstopped); stopErr != nil {
-			k.events.problem(EventProblem.about(&rec), stopErr)
-		}
-		o := k.fail(ctx, it, m, &rec, result, err)
-		o.joined = k.endJoined(ctx, with, result, err)
-		return o
-	}
-	err = k.succeed(ctx, m, &rec, result)
-	if keepErr := k.drivers.Keep(unstopped, string(it.Conversation), driver); keepErr != nil {
-		k.events.problem(EventProblem.about(&rec), keepErr)
+	err = k.confirm(ctx, held, it, err)
+	k.putAway(unstopped, driver, &rec, err, marked.mark, mark)
+	o := k.settle(ctx, it, m, &rec, result, err)
+	o.joined = k.endJoined(ctx, with, result, err)
+	return o
+}
+
+// putAway keeps the driver for the next turn of the conversation. After a failure it stops the driver, and ends what the turn
+// left running.
+func (k *worker) putAway(ctx context.Context, driver agent.Driver, rec *track.Record, failed error, marks ...orphans.Mark) {
+	var err error
+	if failed == nil {
+		err = k.drivers.Keep(ctx, string(rec.Conversation), driver)
+	} else {
+		err = errors.Join(driver.Stop(ctx), k.endLeft(ctx, rec, marks))
 	}
 	if err != nil {
-		return outcome{item: it, started: true, stop: err}
+		k.events.problem(EventProblem.about(rec), err)
 	}
-	o := k.conclude(it)
-	o.started = true
-	o.joined = k.endJoined(ctx, with, result, nil)
-	return o
+}
+
+// endLeft ends the processes that a turn, or a program that died in it, left running, and says so.
+func (k *worker) endLeft(ctx context.Context, rec *track.Record, marks []orphans.Mark) error {
+	killed, err := orphans.End(ctx, marks...)
+	if len(killed) > 0 {
+		e := EventWarning.about(rec)
+		e.Reason = "the turn left these processes running, which were killed: " + strings.Join(killed, ", ")
+		k.events.publish(e)
+	}
+	return err
 }
 
 // freshSession comes before the first request of a session that takes the place of a full one.
@@ -210,7 +219,8 @@ func (k *worker) recordStart(it *item, attempt int, in schema.ID, marks []orphan
 	return nil
 }
 
-func (k *worker) turn(ctx context.Context, driver agent.Driver, request agent.Request, rec *track.Record) (agent.Result, error) {
+// turn runs a turn. If its program dies, the program is started again, once, after what it left running has ended.
+func (k *worker) turn(ctx context.Context, driver agent.Driver, request agent.Request, rec *track.Record, marks ...orphans.Mark) (agent.Result, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, k.config.Timeout, errTimeout)
 	defer cancel()
 	retries := 0
@@ -232,29 +242,16 @@ func (k *worker) turn(ctx context.Context, driver agent.Driver, request agent.Re
 			e.Reason = shown.Acts[0].Text + " (" + spelling.Plural(retries, "failure") + " in this turn)"
 			k.events.publish(e)
 		}
-	}, nil)
+	}, func(first agent.Result, died error) error {
+		e := EventWarning.about(rec)
+		e.Reason, e.Err = first.Explain(died)+"; it is started again in the same session", died
+		k.events.publish(e)
+		return k.endLeft(ctx, rec, marks)
+	})
 	if errors.Is(err, errTimeout) && !errors.Is(err, agent.ErrUnavailable) {
 		err = fmt.Errorf("%w: it did not end within %v", errTimeout, k.config.Timeout)
 	}
 	return result, err
-}
-
-// succeed records the success, together with the answer that is to be sent.
-func (k *worker) succeed(ctx context.Context, m *schema.Message, rec *track.Record, result agent.Result) error {
-	f := track.Succeeded.About(rec)
-	f.Session = result.SessionID
-	f.DurationMS = result.Duration.Milliseconds()
-	f.Usage = track.Usage(result.Usage)
-	f.Send = k.answer(m, rec, result)
-	if err := k.record(ctx, rec, f); err != nil {
-		return err
-	}
-	e := EventSucceeded.about(rec)
-	e.Duration = result.Duration
-	e.Usage = result.Usage
-	e.Refused = result.Refused
-	k.events.publish(e)
-	return nil
 }
 
 // record writes a fact that must not be lost. It tries until it succeeds or the context ends, and in a run
@@ -275,78 +272,6 @@ func (k *worker) record(ctx context.Context, rec *track.Record, f track.Fact) er
 		case <-time.After(k.retryDelay):
 		}
 	}
-}
-
-// fail records how a turn failed. After the last attempt the message becomes a dead letter. If the
-// message left the inbox during the turn, another process handled it, here or on another machine.
-func (k *worker) fail(ctx context.Context, it *item, m *schema.Message, rec *track.Record, result agent.Result, err error) outcome {
-	if stopped := ctx.Err() != nil || errors.Is(err, gitmail.ErrClaimLost); stopped || errors.Is(err, agent.ErrUnavailable) {
-		k.interrupted(rec, m, err)
-		if stopped {
-			return outcome{item: it}
-		}
-		return outcome{item: it, unavailable: err}
-	}
-	_, lookErr := k.workspace.Root().Lstat(schema.BoxPath(k.config.Agent, mailbox.Inbox) + "/" + it.File)
-	gone := mailbox.IsGone(lookErr)
-	f := track.Failed.About(rec)
-	f.Reason = secrets.Redact(result.Explain(err))
-	f.Output = secrets.Redact(result.Tail)
-	f.DurationMS = result.Duration.Milliseconds()
-	f.Usage = track.Usage(result.Usage)
-	isAnswered, _ := k.checkAnswered(rec, &f) // if that is not known, the next turn finds out
-	wasFull := false
-	k.journal.View(func(h *track.History) { wasFull = h.Conversations[it.Conversation].Full })
-	switch {
-	case isAnswered && !agent.IsTooLong(err):
-		f.Session = result.SessionID
-	case agent.IsTooLong(err):
-		f.Full = true
-	}
-	if !isAnswered && rec.Attempts < k.config.MaxAttempts && !gone && !(f.Full && wasFull) {
-		f.RetryAt = k.now().Add(k.config.backoff(rec.Attempts)).UTC()
-	}
-	if err := k.record(ctx, rec, f); err != nil {
-		return outcome{item: it, started: true, stop: err}
-	}
-	e := EventFailed.about(rec)
-	if isAnswered {
-		e.Kind = EventSucceeded
-	}
-	e.Reason = f.Reason
-	e.Err = err
-	e.RetryAt = f.RetryAt
-	e.Duration = result.Duration
-	e.Usage = result.Usage
-	e.Refused, e.LastLine = result.Refused, result.LastLine
-	k.events.publish(e)
-	if isAnswered {
-		o := k.conclude(it)
-		o.started = true
-		return o
-	}
-	if gone || !f.RetryAt.IsZero() {
-		return outcome{item: it, started: true, done: gone}
-	}
-	after, _ := k.journal.Get(rec.Key)
-	o := k.deadLetter(it, m, &after)
-	o.started = true
-	return o
-}
-
-// interrupted records that a turn does not count. If that cannot be written, the next Runner finds that the turn never
-// ended, and counts it.
-func (k *worker) interrupted(rec *track.Record, m *schema.Message, err error) {
-	f := track.Interrupted.About(rec)
-	f.Reason = err.Error()
-	if writeErr := k.journal.Append(f, true); writeErr != nil {
-		k.events.problem(EventProblem.about(rec), writeErr)
-	} else {
-		k.uncount(&rec.Envelope, m)
-	}
-	e := EventInterrupted.about(rec)
-	e.Reason, e.Err = err.Error(), err
-	k.events.publish(e)
 }
 
 // uncount takes a turn that began outside the journal back.

@@ -245,8 +245,11 @@ func (c *closer) deliver(rec *track.Record, draft *schema.Message, refused error
 	return slot, refused, err
 }
 
-// slot returns the slot of a message for its answer.
+// slot returns the slot of a message for its answer. Only a message that expects one has it.
 func (c *closer) slot(rec *track.Record) (track.Slot, error) {
+	if !rec.Type.ExpectsAnswer() {
+		return track.Slot{}, nil
+	}
 	return rec.Slot(context.Background(), c.workspace, c.config.Agent)
 }
 
@@ -266,20 +269,6 @@ func permanently(permanent bool, failure error) (refused, err error) {
 		return failure, nil
 	}
 	return nil, failure
-}
-
-// checkAnswered makes a failure of a turn a success if the agent has answered the message all the same: that is the outcome, and
-// there is no further turn.
-func (c *closer) checkAnswered(rec *track.Record, f *track.Fact) (is bool, err error) {
-	if !rec.Type.IsRequest() {
-		return false, nil
-	}
-	slot, err := c.slot(rec)
-	if is = err == nil && slot.Answer != nil; is {
-		f.Kind = track.Succeeded
-		f.Reason = fmt.Sprintf("the agent answered with %s, and then the turn failed: %s", slot.Answer.ID.Short(), f.Reason)
-	}
-	return is, err
 }
 
 // findFollowUps finds what is left to do about messages that are not in the inbox, because somebody removed

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/turn/track"
@@ -224,17 +225,29 @@ func (r *Runner) failed(o outcome) (notBefore time.Time) {
 	return r.now().Add(r.retryDelay)
 }
 
-// pause postpones turns until it is time to start the agent, or to ask other machines, again.
+// pause postpones turns until it is time to start the agent, or to ask other machines, again: for a limit of which the program
+// says when it ends, until then. Turns that end at the same time for the same limit say so once.
 func (r *Runner) pause(why error) {
-	r.pauses++
-	wait := r.config.backoff(r.pauses)
 	e := Event{Kind: EventUnavailable, Reason: why.Error(), Err: why}
 	unclaimed, isAway := errors.AsType[*UnclaimedError](why)
+	limited, isLimited := errors.AsType[*agent.APIError](why)
+	isLimited = isLimited && !limited.Until.IsZero()
+	if isLimited && !limited.Until.After(r.pausedUntil) && !r.config.Once {
+		return
+	}
+	r.pauses++
+	wait := r.config.backoff(r.pauses)
 	if isAway {
 		wait = min(maxAway, wait)
 		e.Reason, e.Err = "no turns start, because the remote cannot be reached: "+unclaimed.Err.Error(), unclaimed.Err
 	}
-	r.pausedUntil = r.now().Add(wait)
+	until := r.now().Add(wait)
+	if isLimited && limited.Until.After(until) {
+		until = limited.Until // by the clock, also while the machine sleeps
+	}
+	if until.After(r.pausedUntil) {
+		r.pausedUntil = until
+	}
 	r.schedule.wakeAll()
 	if r.config.Once {
 		r.stop = why

@@ -65,6 +65,8 @@ type Event struct {
 	Machine string `json:"machine,omitempty"`
 	// Path is the path of a dead letter.
 	Path string `json:"path,omitempty"`
+	// End is how a turn ended.
+	End End `json:"end,omitempty"`
 	// Attempt is the number of the turn on the message, from 1.
 	Attempt int `json:"attempt,omitempty"`
 	// Reason is a sentence for people, and Err the error behind it, if there is one.

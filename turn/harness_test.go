@@ -24,6 +24,9 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
 		panic(err)
 	}
+	if fake := os.Getenv(fakeProgram); fake != "" {
+		os.Exit(playFake(fake))
+	}
 	if role := os.Getenv(childRole); role != "" {
 		os.Exit(runChild(role))
 	}

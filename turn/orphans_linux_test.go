@@ -61,6 +61,27 @@ func TestOrphansEndBeforeTheNextTurn(t *testing.T) {
 	}
 }
 
+// TestLeftProcessesEndAfterAFailedTurn lets a turn fail that started a process in a session of its own: it ends before the next.
+func TestLeftProcessesEndAfterAFailedTurn(t *testing.T) {
+	t.Parallel()
+	w := newWorkspace(t)
+	send(t, w, question("q"))
+	script := filepath.Join(t.TempDir(), "agent")
+	failing := strings.Replace(escaping, "\twait\n", "\twhile ! test -s \"$worker\"; do :; done; exit 1\n", 1)
+	if err := os.WriteFile(script, []byte(failing), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	rec, err := runOnce(t, w, Config{Reply: true, NewDriver: func(schema.ConversationID, string) agent.Driver {
+		return agent.NewExec(agent.Options{Command: []string{"sh", script}})
+	}})
+	if warning := rec.last(EventWarning).Reason; err != nil || !strings.Contains(warning, "the turn left these processes running, which were killed: sleep (") {
+		t.Errorf("Run = %v with the warning %q", err, warning)
+	}
+	if answers := entries(t, w, "claude", mailbox.Inbox); len(answers) != 1 || strings.TrimSpace(answers[0].Message.BodyText()) != "alone" {
+		t.Errorf("the second turn answered %v, want that it was alone", answers)
+	}
+}
+
 // TestServersOutliveTheirTurns checks that a process that a finished turn left running, in a
 // session of its own, survives when the Runner is killed in a later turn.
 func TestServersOutliveTheirTurns(t *testing.T) {

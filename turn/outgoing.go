@@ -64,6 +64,16 @@ func (c *closer) answer(m *schema.Message, rec *track.Record, result agent.Resul
 	return &draft
 }
 
+// refusal makes the answer to a request that the model refuses.
+func (c *closer) refusal(m *schema.Message, rec *track.Record, err error) *schema.Message {
+	draft := conversation.Reply(m, c.config.Agent)
+	draft.Type, draft.Body = schema.Notification, schema.TextValue(visible.Cut(secrets.Redact(err.Error()), 2000))
+	draft.Decline()
+	draft.SetHops(rec.Hops + 1)
+	c.setID(&draft, "answer", string(rec.ID), rec.Fingerprint)
+	return &draft
+}
+
 // fit returns the unsent answer or bounce of a message in a form that can be sent. If it is too long, fit cuts
 // it and writes the complete text to a file that the message names.
 func (c *closer) fit(rec *track.Record) (*schema.Message, error) {

@@ -36,8 +36,6 @@ func TestOneAnswer(t *testing.T) {
 		got   []schema.Type
 		stage track.Stage
 	}{
-		{"a text", "", 0, "by text", nil, 1, []schema.Type{schema.Notification}, track.StageAnswered},
-		{"nothing", "", 0, "", nil, 1, []schema.Type{schema.Notification}, track.StageDeclined},
 		{"a verb", schema.Notification, 1, "", nil, 1, []schema.Type{schema.Notification}, track.StageAnswered},
 		{"both", schema.Notification, 1, "I have answered.", nil, 1, []schema.Type{schema.Notification}, track.StageAnswered},
 		{"a verb, then a failure", schema.Notification, 1, "", failed, 1, []schema.Type{schema.Notification}, track.StageAnswered},

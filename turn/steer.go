@@ -71,7 +71,7 @@ func (k *worker) join(ctx context.Context, it, into *item, driver agent.Steerer,
 		return nil
 	}
 	if err := driver.Steer(ctx, steering+k.request(k.entryOf(it), m, raw, rec.Attempts).Prompt); err != nil {
-		k.interrupted(&rec, m, err)
+		k.interrupted(&rec, m, EndStopped.ending(), err)
 		return nil
 	}
 	return []joined{{it, m, rec}}
@@ -81,13 +81,7 @@ func (k *worker) join(ctx context.Context, it, into *item, driver agent.Steerer,
 func (k *worker) endJoined(ctx context.Context, all []joined, result agent.Result, err error) (outcomes []outcome) {
 	result.Usage, result.Refused = agent.Usage{}, nil // they count once
 	for _, j := range all {
-		o := outcome{item: j.item}
-		if err != nil {
-			o = k.fail(ctx, j.item, j.message, &j.rec, result, err)
-		} else if o.stop = k.succeed(ctx, j.message, &j.rec, result); o.stop == nil {
-			o = k.conclude(j.item)
-		}
-		outcomes = append(outcomes, o)
+		outcomes = append(outcomes, k.settle(ctx, j.item, j.message, &j.rec, result, err))
 	}
 	return outcomes
 }

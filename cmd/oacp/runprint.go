@@ -73,6 +73,9 @@ func (p *runPrinter) id(id schema.ID) string {
 
 func (p *runPrinter) line(e turn.Event) string {
 	words := eventWords[e.Kind]
+	if e.Kind == turn.EventSucceeded && e.End == turn.EndDeclined {
+		words.word, words.colors = string(e.End), yellow
+	}
 	line := p.Clock(e.At) + "  " + paint(p.Streams, words.colors, fmt.Sprintf("%-12s", words.word))
 	before := "  " // the text before the reason
 	for _, part := range []string{cmp.Or(p.id(e.ID), e.File), string(e.From), string(e.Type), e.Subject} {

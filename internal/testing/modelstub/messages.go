@@ -1,6 +1,7 @@
 package modelstub
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -120,6 +121,7 @@ func streamMessages(e *events, request Request, reply Reply) {
 		streamBlock(e, index, start, "input_json_delta", "partial_json", pieces(string(input)), Reply{})
 		index++
 	}
+	stop = cmp.Or(reply.Stop, stop)
 	e.send("message_delta", map[string]any{
 		"delta": map[string]any{"stop_reason": stop, "stop_sequence": nil},
 		"usage": map[string]any{"output_tokens": OutputTokens},

@@ -65,6 +65,8 @@ type Reply struct {
 	Hold <-chan struct{}
 	// Cut breaks the connection in the middle of the answer.
 	Cut bool
+	// Stop is the reason why the answer of the Messages API ends, if it is not the usual one.
+	Stop string
 }
 
 // ToolCall calls a tool.
@@ -82,6 +84,8 @@ type Failure struct {
 	// ContentType and Body, if set, are sent instead, like the error page of a proxy.
 	ContentType string
 	Body        string
+	// Header has further fields.
+	Header map[string]string
 }
 
 // The tokens that every answer reports.
@@ -250,6 +254,9 @@ func (s *Server) serve(ctx context.Context, w http.ResponseWriter, r *http.Reque
 
 // write sends the failure in the form that both APIs use.
 func (f *Failure) write(w http.ResponseWriter) {
+	for name, value := range f.Header {
+		w.Header().Set(name, value)
+	}
 	if f.ContentType != "" {
 		w.Header().Set("Content-Type", f.ContentType)
 		w.WriteHeader(f.Status)
