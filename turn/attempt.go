@@ -145,7 +145,7 @@ func (k *worker) putAway(ctx context.Context, driver agent.Driver, rec *track.Re
 
 // endLeft ends the processes that a turn, or a program that died in it, left running, and says so.
 func (k *worker) endLeft(ctx context.Context, rec *track.Record, marks []orphans.Mark) error {
-	killed, err := orphans.End(ctx, marks...)
+	killed, err := k.turns.End(ctx, marks...)
 	if len(killed) > 0 {
 		e := EventWarning.about(rec)
 		e.Reason = "the turn left these processes running, which were killed: " + strings.Join(killed, ", ")
