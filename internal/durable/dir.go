@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -163,17 +164,38 @@ func (d *Dir) Exists(name string) (bool, error) {
 }
 
 // Names returns the names of the entries, in no order.
-func (d *Dir) Names() ([]string, error) {
-	// The shared handle would remember where the last listing ended.
-	handle, err := d.root.Open(".")
-	if err != nil {
-		return nil, fmt.Errorf("listing folder %s: %w", d.path, cause(err))
-	}
-	names, err := handle.Readdirnames(-1)
-	if err = errors.Join(err, handle.Close()); err != nil {
-		return nil, fmt.Errorf("listing folder %s: %w", d.path, cause(err))
+func (d *Dir) Names() (names []string, err error) {
+	for name, err := range d.All() {
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, name)
 	}
 	return names, nil
+}
+
+// All yields the names of the entries, in no order, and an error if it cannot list all. It keeps none of them: a mailbox may have
+// hundreds of thousands.
+func (d *Dir) All() iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		// The shared handle would remember where the last listing ended.
+		handle, err := d.root.Open(".")
+		if err == nil {
+			defer func() { _ = handle.Close() }() // nothing was written
+		}
+		for err == nil {
+			var names []string
+			names, err = handle.Readdirnames(1024)
+			for _, name := range names {
+				if !yield(name, nil) {
+					return
+				}
+			}
+		}
+		if err != io.EOF {
+			yield("", fmt.Errorf("listing folder %s: %w", d.path, cause(err)))
+		}
+	}
 }
 
 // ErrTooLarge is returned for reading a file that exceeds the limit.

@@ -4,11 +4,14 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/testing/gittest"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
 )
@@ -45,8 +48,9 @@ func TestNextSyncListsNothing(t *testing.T) {
 }
 
 // BenchmarkHeld measures a machine that holds what it says: the files of a hundred handled messages of one agent, or of many. It
-// reports the first publish, and the CPU time, with that of git, of a sync with one message to send and of the next one, and for
-// the large machine these as multiples of the small one's.
+// reports the first publish, and the CPU time, with that of git on both machines, of a sync with one message to send and of the
+// next one, and for the large machine these as multiples of the small one's. x-git is the sync with one message as a multiple of
+// git fast-import and git push of one file.
 func BenchmarkHeld(b *testing.B) {
 	small := make(map[string]float64)
 	for _, messages := range []int{100, *benchHeld} {
@@ -78,9 +82,11 @@ func BenchmarkHeld(b *testing.B) {
 				here.send("claude", "codex")
 				measure("one")
 				measure("next")
+				total["git"] += here.commitFile()
 				<-time.After(3 * time.Second)
 				measure("settled")
 			}
+			b.ReportMetric(total["one"].Seconds()/total["git"].Seconds(), "x-git")
 			for what, spent := range total {
 				each := spent.Seconds() * 1000 / float64(b.N)
 				b.ReportMetric(each, "ms-cpu-"+what)
@@ -93,4 +99,23 @@ func BenchmarkHeld(b *testing.B) {
 			b.ReportMetric(0, "ns/op")
 		})
 	}
+}
+
+// commitFile commits one file on the branch with git alone, pushes the commit to a branch of its own, and returns the CPU time.
+func (m *machine) commitFile() (spent time.Duration) {
+	const ref = "refs/heads/bare"
+	commands := [][]string{{"fast-import", "--quiet", "--done"}, {"push", "--quiet", "--force", "oacp", ref}}
+	for i, arguments := range append([][]string{{"push", "--quiet", "--force", "oacp", baseRef + ":" + ref}}, commands...) {
+		command := exec.Command("git", append([]string{"-C", m.dir, "-c", "gc.auto=0"}, arguments...)...)
+		command.Env = gittest.Environment()
+		command.Stdin = strings.NewReader("commit " + ref + "\ncommitter A <a@example.com> 1700000000 +0000\ndata 1\nx\nfrom " + baseRef +
+			"^0\nM 100644 inline agents/claude/outbox/20261128/file\ndata 2\nhi\n\ndone\n")
+		if out, err := command.CombinedOutput(); err != nil {
+			m.n.t.Fatalf("git %v: %v: %s", arguments, err, out)
+		}
+		if i > 0 { // the first push only makes the branch
+			spent += command.ProcessState.UserTime() + command.ProcessState.SystemTime()
+		}
+	}
+	return spent
 }

@@ -1,10 +1,13 @@
 package replica
 
 import (
+	"errors"
 	"math/rand/v2"
 
+	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/facts"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
 )
 
 // Files are the files of a mailbox.
@@ -61,6 +64,52 @@ func sum(name string) uint64 {
 // Same reports whether a box holds the same files of a day as at the scan before.
 func (f *Files) Same(box mailbox.Box, day string) bool {
 	return f.same[box] || f.before[box].Days != nil && f.before[box].Days[day] == f.Memory[box].Days[day]
+}
+
+// list returns the sums of the names of the messages of each day in a folder, and the names of those days whose sum is another
+// than before, or of more. A box may have hundreds of thousands, most of them old, so list keeps the names of the newest day
+// only, and lists the folder again if others have changed.
+func (w *Workspace) list(folder string, before map[string]uint64) (days map[string]uint64, names []string, err error) {
+	days = make(map[string]uint64)
+	dir, err := durable.OpenDir(w.Root(), w.Dir(), folder)
+	if err != nil {
+		return days, nil, err
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	newest := ""
+	for day := range before {
+		newest = max(newest, day)
+	}
+	changed := make(map[string]bool)
+	for complete := false; !complete; {
+		sums := make(map[string]*uint64)
+		names = nil
+		for name, err := range dir.All() {
+			if err != nil {
+				return nil, nil, err
+			}
+			if !schema.IsMessageFile(name) {
+				continue
+			}
+			day := DayOf(name)
+			if sums[day] == nil {
+				sums[day] = new(uint64)
+			}
+			*sums[day] += sum(name)
+			if day >= newest || changed[day] {
+				names = append(names, name)
+			}
+		}
+		complete = true
+		clear(days)
+		for day, sum := range sums {
+			days[day] = *sum
+			if day < newest && !changed[day] && before[day] != *sum {
+				changed[day], complete = true, false
+			}
+		}
+	}
+	return days, names, nil
 }
 
 // findTwice looks for the listed messages in all boxes, also in those that were left out.

@@ -61,6 +61,9 @@ func TestMemory(t *testing.T) {
 			if listed && whole.Twice[c] != part.Twice[c] && !c.Sent {
 				t.Fatalf("round %d: %s: twice is %t, want %t", round, c, part.Twice[c], whole.Twice[c])
 			}
+			if !listed && !part.Same(c.Box(place), DayOf(c.Name)) {
+				t.Fatalf("round %d: %s is not listed, and its day has changed", round, c)
+			}
 			if memory == nil && got != place {
 				t.Fatalf("round %d: %s is in %v, want %v", round, c, got, place)
 			}

@@ -49,16 +49,12 @@ func (w *Workspace) Scan(agent schema.AgentName, before Memories) *Files {
 			continue
 		}
 		// An inbox that is not a folder is reported above, and has no archive.
-		names, err := durable.ListFolder(w.Root(), w.Dir(), folder)
+		days, names, err := w.list(folder, before[box].Days)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, durable.ErrNotFolder) {
 			f.Unread[folder] = err
 			continue
 		}
-		names = slices.DeleteFunc(names, func(file string) bool { return !schema.IsMessageFile(file) })
-		f.Memory[box] = Memory{At: at, Days: make(map[string]uint64)}
-		for _, file := range names {
-			f.Memory[box].Days[DayOf(file)] += sum(file)
-		}
+		f.Memory[box] = Memory{At: at, Days: days}
 		var wrong []string
 		for _, file := range names {
 			if f.Same(box, DayOf(file)) {
