@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-	"strconv"
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
@@ -21,16 +20,14 @@ const (
 
 // The cache saves a sync from listing boxes and reading trees that did not change.
 type cache struct {
-	// Base is the base with which the remote and the folders of the agents agree, while the remote has the refs and the
-	// folders have the stamps.
-	Base   string                      `json:"base"`
-	Refs   string                      `json:"refs"`
-	Agents map[schema.AgentName]string `json:"agents"`
+	// Base is the base with which the remote agrees, while it has the refs.
+	Base string `json:"base"`
+	Refs string `json:"refs"`
 	// Waiting are the copies of messages that a box refused.
 	Waiting map[string]bool `json:"waiting,omitempty"`
 	// Seen are the refs of machines that a sync has read.
 	Seen map[string]seen `json:"seen,omitempty"`
-	// Boxes are what scans remember of boxes that agree with the base and the settings in BoxesBase.
+	// Boxes are what syncs remember of mailboxes that agree with the base and the settings in BoxesBase.
 	Boxes     map[schema.AgentName]replica.Memories `json:"boxes,omitempty"`
 	BoxesBase string                                `json:"boxes_base,omitempty"`
 	// Contended says that another machine was faster at the last push.
@@ -45,44 +42,35 @@ func (r *Repository) readCache() (c cache) {
 	return c
 }
 
-// stamp encodes the times of an agent's folders and status file. It is empty if one of them is not settled.
-func stamp(w *mailbox.Workspace, agent schema.AgentName) (text string) {
-	paths := []string{schema.AgentPath(agent, project.StatusName)}
-	for _, box := range []mailbox.Box{mailbox.Outbox, mailbox.Inbox, mailbox.Archive, mailbox.DeadLetters} {
-		paths = append(paths, schema.BoxPath(agent, box))
+// times returns the times of what a sync reads of an agent besides its boxes.
+func (e *exchange) times(agent schema.AgentName) replica.Memories {
+	marks, times := mailbox.MarksFolder+"/"+string(agent), make(replica.Memories)
+	for _, path := range []string{schema.AgentPath(agent, project.StatusName), marks, marks + "/restored", mailbox.UnaskedFolder + "/" + string(agent)} {
+		times[path] = replica.Memory{At: e.w.Time(path)}
 	}
-	marks := mailbox.MarksFolder + "/" + string(agent)
-	paths = append(paths, marks, marks+"/restored", mailbox.UnaskedFolder+"/"+string(agent))
-	for _, path := range paths {
-		at := "-"
-		if info, err := w.Root().Lstat(path); err == nil {
-			settled := durable.SettledTime(info)
-			if settled == 0 {
-				return ""
-			}
-			at = strconv.FormatInt(settled, 36)
-		}
-		text += " " + at
-	}
-	return text
+	return times
 }
 
-// isUnchanged reports whether the folders of an agent have not changed since they agreed with the base, and notes their
-// stamp.
-func (e *exchange) isUnchanged(agent schema.AgentName) bool {
-	now := stamp(e.r.w, agent)
-	if now != "" {
-		e.stamps[agent] = now
-	}
-	return now != "" && e.cache.Base == e.base.commit && e.cache.Agents[agent] == now
-}
-
-// remembered returns what the last scan remembers of the boxes of an agent, if they agreed with the base.
+// remembered returns what syncs remember of an agent, if it agreed with the base.
 func (e *exchange) remembered(agent schema.AgentName) replica.Memories {
-	if e.base.commit == "" || e.cache.BoxesBase != boxesKey(e.base.commit, e.r.settings) {
+	if e.baseID == "" || e.cache.BoxesBase != boxesKey(e.baseID, e.r.settings) {
 		return nil
 	}
 	return e.cache.Boxes[agent]
+}
+
+// isUnchanged reports whether nothing of an agent has changed since.
+func (e *exchange) isUnchanged(agent schema.AgentName) bool {
+	before, now := e.remembered(agent), e.times(agent)
+	for _, box := range []mailbox.Box{mailbox.Outbox, mailbox.Inbox, mailbox.Archive, mailbox.DeadLetters} {
+		now[string(box)] = replica.Memory{At: e.w.Time(schema.BoxPath(agent, box))}
+	}
+	for name, memory := range now {
+		if memory.At == 0 || memory.At != before[name].At {
+			return false
+		}
+	}
+	return true
 }
 
 // boxesKey encodes what boxes agree with: a base, and the settings that say what of it the workspace takes.
@@ -107,18 +95,14 @@ func (e *exchange) nothingNew() bool {
 		return false // somebody may have renamed an agent, and until then a sync fails
 	}
 	agents, err := e.w.Agents()
-	return err == nil && len(agents) > 0 && len(agents) == len(c.Agents) &&
-		!slices.ContainsFunc(agents, func(agent schema.AgentName) bool {
-			now := stamp(e.r.w, agent)
-			return now == "" || now != c.Agents[agent]
-		})
+	return err == nil && len(agents) > 0 && len(agents) == len(c.Boxes) &&
+		!slices.ContainsFunc(agents, func(agent schema.AgentName) bool { return !e.isUnchanged(agent) })
 }
 
 // keep caches what the workspace and the remote agree on.
 func (e *exchange) keep() error {
-	maps.DeleteFunc(e.stamps, func(agent schema.AgentName, _ string) bool { return !e.w.Knows(agent) })
 	after := cache{
-		Base: e.baseID, Refs: e.refsKey(), Agents: e.stamps, Waiting: e.waitingNames(), Contended: e.cache.Contended, Seen: e.cache.Seen,
+		Base: e.baseID, Refs: e.refsKey(), Waiting: e.waitingNames(), Contended: e.cache.Contended, Seen: e.cache.Seen,
 		Boxes: e.cache.Boxes, BoxesBase: e.cache.BoxesBase,
 	}
 	if len(e.waiting) > 0 {

@@ -98,7 +98,7 @@ func share(e *exchange) error {
 	if mailbox.IsShared(e.w.Workspace) || e.o.DryRun {
 		return nil
 	}
-	if e.base.root == "" || e.base.checkFormat() != nil && !e.base.old { // not synced yet, or with one of the first versions
+	if e.base.root == "" { // not synced yet
 		if err := e.w.TakeOver(); err != nil {
 			return err
 		}

@@ -64,13 +64,7 @@ func BenchmarkHeld(b *testing.B) {
 			runtime.GC()
 			start := time.Now()
 			first := n.runOnce(child{Role: "once", Dir: here.dir})
-			b.ReportMetric(time.Since(start).Seconds(), "s-publish")
-			for _, line := range first.lines {
-				var memory int64
-				if _, err := fmt.Sscanf(line, "memory: %d KiB", &memory); err == nil {
-					b.ReportMetric(float64(memory>>10), "MiB-publish")
-				}
-			}
+			published := time.Since(start)
 			total := make(map[string]time.Duration)
 			measure := func(what string) {
 				p := n.runOnce(child{Role: "once", Dir: here.dir}).command.ProcessState
@@ -85,6 +79,13 @@ func BenchmarkHeld(b *testing.B) {
 				total["git"] += here.commitFile()
 				<-time.After(3 * time.Second)
 				measure("settled")
+			}
+			b.ReportMetric(published.Seconds(), "s-publish") // the loop removes what was reported before
+			for _, line := range first.lines {
+				var memory int64
+				if _, err := fmt.Sscanf(line, "memory: %d KiB", &memory); err == nil {
+					b.ReportMetric(float64(memory>>10), "MiB-publish")
+				}
 			}
 			b.ReportMetric(total["one"].Seconds()/total["git"].Seconds(), "x-git")
 			for what, spent := range total {
@@ -104,7 +105,7 @@ func BenchmarkHeld(b *testing.B) {
 // commitFile commits one file on the branch with git alone, pushes the commit to a branch of its own, and returns the CPU time.
 func (m *machine) commitFile() (spent time.Duration) {
 	const ref = "refs/heads/bare"
-	commands := [][]string{{"fast-import", "--quiet", "--done"}, {"push", "--quiet", "--force", "oacp", ref}}
+	commands := [][]string{{"fast-import", "--quiet", "--done", "--force"}, {"push", "--quiet", "--force", "oacp", ref}}
 	for i, arguments := range append([][]string{{"push", "--quiet", "--force", "oacp", baseRef + ":" + ref}}, commands...) {
 		command := exec.Command("git", append([]string{"-C", m.dir, "-c", "gc.auto=0"}, arguments...)...)
 		command.Env = gittest.Environment()

@@ -58,10 +58,8 @@ type plan struct {
 	leftOut []LeftOut
 	// incarnations are the ids of the agents that the workspace has or gets.
 	incarnations map[schema.AgentName][]string
-	// scanned is what the scans of the agents' boxes remember.
+	// scanned is what the next sync remembers of the agents' mailboxes, which agree with the base once the sync is done.
 	scanned map[schema.AgentName]replica.Memories
-	// stamps are the stamps of agents whose folders agree with the base once the sync is done.
-	stamps map[schema.AgentName]string
 	// unfolded says that the machines' refs have, or may have, something that the tip does not have.
 	unfolded bool
 }
@@ -70,7 +68,7 @@ func newPlan() *plan {
 	return &plan{
 		scanned: make(map[schema.AgentName]replica.Memories),
 		changed: make(map[schema.AgentName]map[replica.Copy]bool), byKey: make(map[string]*edit), pruned: make(map[string]map[string]facts.Set),
-		statuses: make(map[schema.AgentName][]byte), stamps: make(map[schema.AgentName]string), read: make(map[schema.AgentName]*replica.Files),
+		statuses: make(map[schema.AgentName][]byte), read: make(map[schema.AgentName]*replica.Files),
 		agreed: make(map[schema.AgentName]map[string]facts.Set), waiting: make(map[replica.Copy]replica.Place),
 		gone: make(map[schema.AgentName]bool), incarnations: make(map[schema.AgentName][]string),
 	}
@@ -248,7 +246,7 @@ func (e *exchange) planAgent(agent schema.AgentName) {
 			changed[replica.Copy{Agent: agent, Name: name}] = true
 		}
 	}
-	before := e.remembered(agent)
+	before, times := e.remembered(agent), e.times(agent)
 	e.scanned[agent] = before
 	if !e.isUnchanged(agent) {
 		files := e.w.Scan(agent, before)
@@ -268,8 +266,8 @@ func (e *exchange) planAgent(agent schema.AgentName) {
 		for path, err := range files.Unread {
 			e.blocked(fmt.Errorf("%s: %w", path, err))
 		}
-		if len(files.Problems)+len(files.Unread) > 0 {
-			delete(e.stamps, agent)
+		if len(files.Unread) == 0 {
+			maps.Copy(files.Memory, times)
 		}
 		e.read[agent] = files
 	}
@@ -284,7 +282,6 @@ func (e *exchange) planAgent(agent schema.AgentName) {
 	}
 	if removed { // its boxes hold nothing, whatever the base says; another incarnation gets what is pending
 		delete(e.scanned, agent)
-		delete(e.stamps, agent)
 	}
 }
 

@@ -82,7 +82,6 @@ func (e *exchange) planCopy(ctx context.Context, c replica.Copy) {
 			Outcome: replica.Outcome{Copy: c, Was: place, Want: want}, base: base.Set, recalled: result.Has(facts.WasRecalled), placed: cmp.Or(mark.Placed, base.Place()), object: remote.object, reason: remote.reason,
 		})
 		e.scanned[c.Agent].Forget(replica.Day(c.Name), c.Box(place), c.Box(want)) // these boxes do not hold yet what the base says
-		delete(e.stamps, c.Agent)
 	}
 }
 
@@ -160,8 +159,7 @@ func (e *exchange) editCopy(c replica.Copy, here mailbox.Entry, tip, remote held
 	case e.failed != nil:
 		return false
 	case err != nil && !tip.IsKnown() && !(invalid && place == replica.Dead):
-		e.scanned[c.Agent].Forget(replica.Day(c.Name), box, here.Box)
-		delete(e.stamps, c.Agent) // somebody may fix it in place, which does not change the time of its folder
+		e.scanned[c.Agent].Forget(replica.Day(c.Name), box, here.Box) // somebody may fix it in place
 		if !errors.Is(err, fs.ErrNotExist) {
 			e.problem(schema.BoxPath(c.Agent, box)+"/"+cmp.Or(here.Name, c.Name), err)
 		}

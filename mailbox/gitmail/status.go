@@ -47,6 +47,6 @@ func (e *exchange) planStatus(agent schema.AgentName) {
 	}
 	if mayReplace && !bytes.Equal(result, here) {
 		e.statuses[agent] = result
-		delete(e.stamps, agent)
+		delete(e.scanned[agent], schema.AgentPath(agent, project.StatusName))
 	}
 }

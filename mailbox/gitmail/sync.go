@@ -17,6 +17,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/history"
 	"github.com/oacp-go/oacp/mailbox/replica"
+	"github.com/oacp-go/oacp/schema"
 )
 
 // Sync exchanges mail with the remote; without one, it only commits. It waits for another sync of the workspace. An
@@ -159,6 +160,7 @@ func (e *exchange) open(ctx context.Context) (err error) {
 	e.failed, e.block, e.plan = nil, nil, newPlan()
 	if e.base, err = e.view(e.baseID); git.Exit(err) == git.Fatal {
 		e.base, err = e.view("") // its objects are missing; that loses only restores that were not synced
+		e.cache.BoxesBase = ""
 	}
 	if err == nil {
 		e.tip, err = e.view(e.tipID)
@@ -189,13 +191,7 @@ func (e *exchange) open(ctx context.Context) (err error) {
 	for _, v := range append(e.remote(), e.base) {
 		e.horizon = max(e.horizon, horizonIn(v, e.now))
 	}
-	if err := share(e); err != nil {
-		return err
-	}
-	if e.base.checkFormat() != nil && !e.base.old {
-		e.base, err = e.view("") // one of the first versions made it
-	}
-	return cmp.Or(err, e.failed)
+	return cmp.Or(share(e), e.failed)
 }
 
 // round merges, applies and pushes once. It returns a refused push apart from other errors.
@@ -274,6 +270,7 @@ func (e *exchange) round(ctx context.Context) (refusal *RemoteError, err error) 
 // record makes a commit the base, because the workspace now has all that the commit has, whether or not the push
 // succeeds. Before, it notes where the files are that could not move, and afterwards, it forgets the marks that the base says, too.
 func (e *exchange) record(ctx context.Context, commit string) error {
+	maps.DeleteFunc(e.scanned, func(agent schema.AgentName, _ replica.Memories) bool { return !e.w.Knows(agent) })
 	e.result.Commit, e.cache.Boxes, e.cache.BoxesBase = commit, e.scanned, boxesKey(commit, e.r.settings)
 	if commit == "" || commit == e.baseID {
 		return settle(e)

@@ -28,23 +28,32 @@ type Files struct {
 	same    map[mailbox.Box]bool // boxes that were not listed
 }
 
-// A Memory is what a scan remembers of a box.
+// A Memory is what a scan remembers of a box, or what a carrier does of another file or folder.
 type Memory struct {
-	// At is the time of the folder in nanoseconds; 0 if the next scan has to list it anyway.
+	// At is what Time returns; 0 if the next scan has to look at it anyway.
 	At int64 `json:"at,omitempty"`
-	// Days are sums of the names of the files of each day.
+	// Days are sums of the names of the files of each day in a box.
 	Days map[string]uint64 `json:"days"`
 }
 
-// Memories are those of the boxes of an agent.
-type Memories map[mailbox.Box]Memory
+// Memories are those of the boxes of an agent, and those of a carrier by their paths.
+type Memories map[string]Memory
+
+// Time returns the time of a file or folder in nanoseconds: -1 if there is none, and 0 if it may change again without a new time.
+func (w *Workspace) Time(path string) int64 {
+	info, err := w.Root().Lstat(path)
+	if err != nil {
+		return -1
+	}
+	return durable.SettledTime(info)
+}
 
 // Forget makes the next scan look again at the messages of a day in boxes.
 func (m Memories) Forget(day string, boxes ...mailbox.Box) {
 	for _, box := range boxes {
-		if memory := m[box]; memory.Days != nil {
+		if memory := m[string(box)]; memory.Days != nil {
 			memory.Days[day] = rand.Uint64() // no sum of names
-			m[box] = Memory{Days: memory.Days}
+			m[string(box)] = Memory{Days: memory.Days}
 		}
 	}
 }
@@ -63,7 +72,7 @@ func sum(name string) uint64 {
 
 // Same reports whether a box holds the same files of a day as at the scan before.
 func (f *Files) Same(box mailbox.Box, day string) bool {
-	return f.same[box] || f.before[box].Days != nil && f.before[box].Days[day] == f.Memory[box].Days[day]
+	return f.same[box] || f.before[string(box)].Days != nil && f.before[string(box)].Days[day] == f.Memory[string(box)].Days[day]
 }
 
 // list returns the sums of the names of the messages of each day in a folder, and the names of those days whose sum is another

@@ -35,26 +35,22 @@ func (w *Workspace) Scan(agent schema.AgentName, before Memories) *Files {
 	}
 	for _, box := range []mailbox.Box{mailbox.Outbox, mailbox.DeadLetters, mailbox.Archive, mailbox.Inbox} {
 		folder := schema.BoxPath(agent, box)
-		info, err := w.Root().Lstat(folder)
-		if err == nil && !info.IsDir() {
+		remembered, at := before[string(box)], w.Time(folder)
+		if f.same[box] = at != 0 && remembered.At == at; f.same[box] {
+			f.Memory[string(box)] = remembered
+			continue
+		}
+		if info, err := w.Root().Lstat(folder); err == nil && !info.IsDir() {
 			f.Problems[folder] = errors.New("it is not a folder, so its mail stays where it is")
 			continue
 		}
-		at := int64(0)
-		if err == nil {
-			at = durable.SettledTime(info)
-		}
-		if f.same[box] = at != 0 && before[box].At == at; f.same[box] {
-			f.Memory[box] = before[box]
-			continue
-		}
 		// An inbox that is not a folder is reported above, and has no archive.
-		days, names, err := w.list(folder, before[box].Days)
+		days, names, err := w.list(folder, remembered.Days)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, durable.ErrNotFolder) {
 			f.Unread[folder] = err
 			continue
 		}
-		f.Memory[box] = Memory{At: at, Days: days}
+		f.Memory[string(box)] = Memory{At: at, Days: days}
 		var wrong []string
 		for _, file := range names {
 			if f.Same(box, DayOf(file)) {
@@ -291,7 +287,7 @@ func (w *Workspace) putBack(ctx context.Context, o Outcome) error {
 }
 
 // TakeOver makes archive copies of messages that were handled by deleting the inbox copy. A workspace that was
-// not shared before, or was shared by an earlier version, may have some; once it is shared, a missing file
+// not shared before may have some; once it is shared, a missing file
 // changes no state.
 func (w *Workspace) TakeOver() error {
 	agents, err := w.Agents()
