@@ -338,18 +338,24 @@ func noteCarried(e *exchange, commit string) error {
 	return errors.Join(e.failed, mailbox.Carried(e.w.Workspace, carried))
 }
 
-// Maintain packs the repository if git finds that worthwhile, and removes the crash reports of fast-import. Syncs go on
+// Maintain packs the repository if that is worthwhile, and removes the crash reports of fast-import. Syncs go on
 // meanwhile.
 func (r *Repository) Maintain(ctx context.Context) error {
 	crashes, err := fs.Glob(r.w.Root().FS(), gitName+"/fast_import_crash_*")
 	for _, name := range crashes {
 		err = errors.Join(err, r.w.Root().Remove(name))
 	}
-	const longest = time.Hour
+	// Git estimates the number of loose objects by one of the 256 folders, too. Asking it would take another process.
+	const longest, mostLoose, mostPacks = time.Hour, 27, 50
+	loose, _ := fs.Glob(r.w.Root().FS(), gitName+"/objects/17/*")
+	packs, _ := fs.Glob(r.w.Root().FS(), gitName+"/objects/pack/*.pack")
+	if len(loose) <= mostLoose && len(packs) <= mostPacks {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	g := *r.git
-	g.Config = append(slices.Clone(g.Config), "gc.auto=6700", "gc.autoDetach=false")
+	g.Config = append(slices.Clone(g.Config), "gc.auto=6700", "gc.autoPackLimit=50", "gc.autoDetach=false")
 	// Unreachable objects belong to commits that lost a race.
 	_, gcErr := g.Run(ctx, "gc", "--auto", "--quiet", "--prune=1.hour.ago")
 	return errors.Join(err, gcErr)
