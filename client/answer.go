@@ -157,12 +157,12 @@ func (p *Prepared) answer(ctx context.Context) (*Receipt, error) {
 		return nil, err
 	}
 	if !slot.Takes(&p.Message) {
+		first, err := c.w.Resend(slot.Answer, slot.Path)
 		if slot.OfThisTurn && slot.Answer.IsDeclined() == p.Message.IsDeclined() || sameText(slot.Answer, &p.Message) {
-			first := &mailbox.Receipt{Message: slot.Answer, Outbox: slot.Path, AlreadySent: true}
-			return p.finish(ctx, []*mailbox.Receipt{first}, nil)
+			return p.finish(ctx, []*mailbox.Receipt{first}, err)
 		}
-		_, err := c.w.Pending(ctx, string(p.request.Message.ID), c.agent)
-		return nil, &track.AnsweredError{Request: p.request.Message, Answer: slot.Answer, Pending: err == nil}
+		_, pendingErr := c.w.Pending(ctx, string(p.request.Message.ID), c.agent)
+		return nil, errors.Join(&track.AnsweredError{Request: p.request.Message, Answer: slot.Answer, Pending: pendingErr == nil}, err)
 	}
 	if err := track.CheckBusy(c.w, p.request.Message, c.agent, c.holder()); err != nil {
 		return nil, err

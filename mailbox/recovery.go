@@ -1,6 +1,8 @@
 package mailbox
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -55,6 +57,33 @@ func IsQueued(w *Workspace, id schema.ID, agent schema.AgentName) (bool, error) 
 func isQueued(entry string, id schema.ID, agent schema.AgentName) bool {
 	name, ok := staging.ParseName(entry)
 	return ok && name.ID == id && name.Agent == agent && name.Box == Inbox
+}
+
+// Resend completes the delivery of a message that is in the outbox of its sender, under that path: a crash may have kept copies
+// of it from their inboxes. The receipt says that it was sent already. The error is that of Send.
+func (w *Workspace) Resend(m *schema.Message, outbox string) (*Receipt, error) {
+	receipt := &Receipt{Message: m, Outbox: outbox, AlreadySent: true}
+	b, err := openBatch(w, nil)
+	if err != nil {
+		return receipt, err
+	}
+	_, err = b.recover()
+	return receipt, errors.Join(b.queued(m.ID, err), b.close())
+}
+
+// queued returns a *QueuedError if copies of a message that was sent before are still staged. Cause is why, if that is known.
+func (b *batch) queued(id schema.ID, cause error) error {
+	names, err := b.outgoing.Names()
+	q := &QueuedError{ID: id, Err: cmp.Or(cause, err, errors.New("the process that sends it has not put it there yet"))}
+	for _, name := range names {
+		if copied, ok := staging.ParseName(name); ok && copied.ID == id && copied.Box == Inbox {
+			q.Agents = append(q.Agents, copied.Agent)
+		}
+	}
+	if len(q.Agents) == 0 {
+		return err
+	}
+	return q
 }
 
 // Withdraw removes the staged copies of a message for an agent's inbox, because the agent has handled
@@ -270,4 +299,26 @@ func (b *batch) deadLetter(name staging.Name, recovered *Recovered) error {
 	}
 	recovered.DeadLetters = append(recovered.DeadLetters, letters.Path(file))
 	return errors.Join(b.w.files.SyncDir(letters), b.w.files.SyncDir(b.outgoing))
+}
+
+// findSent returns the name of the file in the outbox that has the bytes of the message, empty if there is none.
+func findSent(outbox *durable.Dir, o *outgoing) (string, error) {
+	names, err := outbox.Names()
+	if err != nil {
+		return "", err
+	}
+	for _, name := range names {
+		parsed, err := schema.ParseFileName(name)
+		if err != nil || parsed.From != o.message.From || !isSameMinute(parsed.At, o.message.CreatedAt.Time()) {
+			continue
+		}
+		sent, err := outbox.ReadFile(name, schema.MaxFileSize)
+		if err == nil && bytes.Equal(sent, o.data) {
+			return name, nil
+		}
+		if ignoreMissing(err) != nil {
+			return "", err
+		}
+	}
+	return "", nil
 }

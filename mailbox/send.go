@@ -180,7 +180,12 @@ func tryToDeliver(ctx context.Context, w *Workspace, messages []*outgoing, optio
 	}
 	// This send succeeds even if leftovers of other deliveries cannot be recovered now. They stay
 	// staged, and doctor reports them.
-	_, _ = b.recover()
+	_, err = b.recover()
+	for _, o := range messages {
+		if o.receipt != nil && o.receipt.AlreadySent {
+			o.err = b.queued(o.message.ID, err)
+		}
+	}
 	return again, nil
 }
 
@@ -375,26 +380,4 @@ func (b *batch) committed(o *outgoing) (bool, error) {
 		b.synced[outbox] = err
 	}
 	return err == nil, err
-}
-
-// findSent returns the name of the file in the outbox that has the bytes of the message, empty if there is none.
-func findSent(outbox *durable.Dir, o *outgoing) (string, error) {
-	names, err := outbox.Names()
-	if err != nil {
-		return "", err
-	}
-	for _, name := range names {
-		parsed, err := schema.ParseFileName(name)
-		if err != nil || parsed.From != o.message.From || !isSameMinute(parsed.At, o.message.CreatedAt.Time()) {
-			continue
-		}
-		sent, err := outbox.ReadFile(name, schema.MaxFileSize)
-		if err == nil && bytes.Equal(sent, o.data) {
-			return name, nil
-		}
-		if ignoreMissing(err) != nil {
-			return "", err
-		}
-	}
-	return "", nil
 }

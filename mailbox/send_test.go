@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -100,6 +101,36 @@ func TestSendWithAGivenIDIsSentOnce(t *testing.T) {
 	results := w.SendAll(t.Context(), []schema.Message{withID(m, "aaaa"), withID(m, "aaaa")}, nil)
 	if results[0].Err != nil || results[1].Err != nil || results[0].Receipt.AlreadySent || !results[1].Receipt.AlreadySent {
 		t.Errorf("one message twice in one batch gave %+v, want it sent once", results)
+	}
+}
+
+// TestSendAgainAfterAKill sends a message again whose first delivery was killed after its commit, into an inbox that cannot be
+// used at first: what was sent already counts as queued until it is delivered.
+func TestSendAgainAfterAKill(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex", "gemini")
+	killBefore(t, w, true, "publish "+string(faultDraft(true).ID)+"@codex@inbox")
+	inbox := w.BoxPath("codex", Inbox)
+	if err := os.Rename(inbox, inbox+"-away"); err != nil {
+		t.Fatal(err)
+	}
+	check.WriteFile(t, inbox, "no folder")
+	found, err := w.List(t.Context(), "claude", Outbox)
+	if err != nil || len(found) != 1 {
+		t.Fatalf("the outbox has %v, %v; want the message", found, err)
+	}
+	r, err := w.Resend(found[0].Message, found[0].Path)
+	if queued, ok := errors.AsType[*QueuedError](err); !ok || !r.AlreadySent || !slices.Equal(queued.Agents, []schema.AgentName{"codex"}) {
+		t.Fatalf("sending again gave %+v, %v; want a receipt, and that the copy of codex is queued", r, err)
+	}
+	check.Remove(t, inbox)
+	if err := os.Rename(inbox+"-away", inbox); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := w.Resend(found[0].Message, found[0].Path); err != nil || !r.AlreadySent {
+		t.Errorf("sending again gave %+v, %v; want that it was sent already", r, err)
+	}
+	if got := inboxIDs(t, w, "codex"); len(got) != 1 || got[0] != r.Message.ID {
+		t.Errorf("the inbox has %v, want %s", got, r.Message.ID)
 	}
 }
 

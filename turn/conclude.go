@@ -238,6 +238,12 @@ func (c *closer) deliver(rec *track.Record, draft *schema.Message, refused error
 	if isOurs := slot.Answer != nil && slot.Answer.ID == draft.ID; isOurs {
 		slot.Answer = nil // it is sent again, in case that a crash has left that incomplete
 	}
+	if slot.Answer != nil {
+		_, err = c.workspace.Resend(slot.Answer, slot.Path)
+		if _, queued := errors.AsType[*mailbox.QueuedError](err); queued {
+			err = nil // it counts as sent
+		}
+	}
 	if err != nil || refused != nil || slot.Answer != nil || slot.Asked != nil {
 		return slot, refused, err
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/client"
+	"github.com/oacp-go/oacp/internal/staging"
 	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
@@ -71,6 +72,15 @@ var requests = []request{
 		others: map[string]outcome{"output of a turn": isAnswered}, // the turn is over, and so is the message
 	},
 	{name: "the same answer again", meanwhile: answersFirst("8080"), want: isAnswered},
+	{
+		name: "the same answer after a kill between its outbox and the inbox", want: isAnswered,
+		meanwhile: func(s *scene) { s.reply("8080", "--final"); s.interruptDelivery() },
+	},
+	{
+		name: "another answer after a kill between its outbox and the inbox", want: outcome{code: "already_answered", answers: 1, box: mailbox.Inbox},
+		meanwhile: func(s *scene) { s.reply("443", "--final"); s.interruptDelivery() },
+		others:    map[string]outcome{"output of a turn": isAnswered},
+	},
 	{
 		name: "an answer to what is answered and acknowledged", meanwhile: func(s *scene) { s.reply("443", "--ack") },
 		want:   outcome{code: "already_answered", answers: 1, box: mailbox.Archive},
@@ -182,6 +192,19 @@ func answersFirst(text string) func(*scene) { return func(s *scene) { s.reply(te
 
 func (s *scene) reply(text string, args ...string) {
 	s.must(s.t, append([]string{"--as-person", "reply", s.id, "--from", string(s.agent), "--body", text, "--again"}, args...)...)
+}
+
+// interruptDelivery puts claude's copy of the answer back to where it is until it gets into the inbox.
+func (s *scene) interruptDelivery() {
+	files, err := filepath.Glob(filepath.Join(s.Dir, "agents", "claude", "inbox", "*.yaml"))
+	s.fatal(err)
+	for _, path := range files {
+		data, err := os.ReadFile(path)
+		s.fatal(err)
+		id := regexp.MustCompile(`(?m)^id: (\S+)$`).FindStringSubmatch(string(data))[1]
+		staged := staging.Name{ID: schema.ID(id), Agent: "claude", Box: mailbox.Inbox}
+		s.fatal(os.Rename(path, filepath.Join(s.Dir, "state", "outgoing", staged.Entry())))
+	}
 }
 
 // replace replaces the files of the message by an old one.

@@ -29,7 +29,7 @@ var sending = map[string]string{
 }
 
 // owned are the methods of mailbox.Workspace that decide what happens to a message: under which rules, package client knows.
-var owned = []string{"Send", "SendParts", "SendAll", "Acknowledge", "AcknowledgeAll"}
+var owned = []string{"Send", "SendParts", "SendAll", "Resend", "Acknowledge", "AcknowledgeAll"}
 
 // TestOnlyClientSends checks that only package client sends and acknowledges messages, however its caller came to the
 // workspace: it resolves each name to the method that it means.
