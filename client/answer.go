@@ -158,7 +158,7 @@ func (p *Prepared) answer(ctx context.Context) (*Receipt, error) {
 	}
 	if !slot.Takes(&p.Message) {
 		first, err := c.w.Resend(slot.Answer, slot.Path)
-		if slot.OfThisTurn && slot.Answer.IsDeclined() == p.Message.IsDeclined() || sameText(slot.Answer, &p.Message) {
+		if slot.OfThisTurn && slot.Answer.Marks.Declined == p.Message.Marks.Declined || sameText(slot.Answer, &p.Message) {
 			return p.finish(ctx, []*mailbox.Receipt{first}, err)
 		}
 		_, pendingErr := c.w.Pending(ctx, string(p.request.Message.ID), c.agent)
@@ -172,5 +172,5 @@ func (p *Prepared) answer(ctx context.Context) (*Receipt, error) {
 
 // sameText reports whether two messages say the same.
 func sameText(a, b *schema.Message) bool {
-	return a.Type == b.Type && a.Subject == b.Subject && a.BodyText() == b.BodyText() && a.IsDeclined() == b.IsDeclined()
+	return a.Type == b.Type && a.Subject == b.Subject && a.BodyText() == b.BodyText() && a.Marks.Declined == b.Marks.Declined
 }

@@ -42,8 +42,9 @@ func CheckText(ctx context.Context, w *mailbox.Workspace, m *schema.Message, sou
 
 // checkSecrets returns a *secrets.Error if a message has what looks like a key, unless it allows that.
 func checkSecrets(m *schema.Message) error {
-	if m.AllowsSecret() {
+	if m.Marks.AllowSecret {
 		return nil
 	}
-	return cmp.Or(secrets.Check("subject", m.Subject), secrets.Check("context_keys", m.ContextKeys), secrets.Check("body", m.BodyText()))
+	return cmp.Or(secrets.Check("subject", m.Subject), secrets.Check("context_keys", m.ContextKeys),
+		secrets.Check("choices", strings.Join(m.Marks.Choices, "\n")), secrets.Check("body", m.BodyText()))
 }

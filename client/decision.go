@@ -32,7 +32,7 @@ func OptionsOf(m *schema.Message) (options []Option) {
 	text := func(key, label string, t schema.Type) {
 		add(Option{Key: key, Label: label, Type: t, NeedsText: true, Final: m.Type.IsRequest(), Acknowledges: true, Default: true})
 	}
-	for _, choice := range m.Choices() {
+	for _, choice := range m.Marks.Choices {
 		add(Option{Key: choice, Label: choice, Choice: choice, Type: schema.Notification, Final: m.Type.IsRequest(), Acknowledges: true})
 	}
 	switch t := m.Type; t {

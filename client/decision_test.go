@@ -44,7 +44,7 @@ func TestOptions(t *testing.T) {
 					t.Fatal(err)
 				}
 				got := receipt.Message()
-				if got.Type != o.Type || got.IsDeclined() != o.Declines || strings.TrimSpace(got.BodyText()) == "" {
+				if got.Type != o.Type || got.Marks.Declined != o.Declines || strings.TrimSpace(got.BodyText()) == "" {
 					t.Errorf("sent %+v, want %+v", got, o)
 				}
 				if answers := of.IsRequest() && o.Final; receipt.Answers != answers || (receipt.Acknowledged != "") != o.Acknowledges {

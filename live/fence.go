@@ -10,7 +10,7 @@ import (
 
 // addBody adds the choices of a message and its body, or its beginning. It reports whether there may be room for more.
 func (d *digest) addBody(m *schema.Message) bool {
-	if choices := m.Choices(); choices != nil {
+	if choices := m.Marks.Choices; choices != nil {
 		line := visible.ModelLine(strings.Join(choices, ", "))
 		if !d.add("Choices of "+d.id(m.ID)+" (oacp reply "+d.id(m.ID)+" --ack --choose CHOICE):\n| "+line+"\n", 0) {
 			return false

@@ -68,29 +68,11 @@ func (t Type) answeredBy(other Type) bool {
 func (m *Message) Answers(request *Message) bool {
 	return request.Type.IsRequest() && request.ID != "" && m.ParentID == request.ID &&
 		request.IsFor(m.From) && m.IsFor(request.From) && !m.IsNotice() && m.Type != Question &&
-		(request.Type.answeredBy(m.Type) || m.IsFinal())
+		(request.Type.answeredBy(m.Type) || m.Marks.Final)
 }
-
-// The lines of context_keys that say how a message answers begin with these marks.
-const (
-	finalMark    = "final:"
-	declinedMark = "declined:"
-)
-
-// IsFinal reports whether the sender marked this message as the whole answer, whatever its type.
-func (m *Message) IsFinal() bool { return m.hasMark(finalMark) }
-
-// MakeFinal marks the message as the whole answer.
-func (m *Message) MakeFinal() { m.mark(finalMark) }
-
-// IsDeclined reports whether the message declines what another one asks for. Its body is the reason.
-func (m *Message) IsDeclined() bool { return m.hasMark(declinedMark) && m.IsFinal() }
 
 // Decline makes the message one that declines. It is final: who does not know the mark takes it for an answer.
-func (m *Message) Decline() {
-	m.MakeFinal()
-	m.mark(declinedMark)
-}
+func (m *Message) Decline() { m.Marks.Final, m.Marks.Declined = true, true }
 
 // The channels of notices, the notifications that a program writes without being asked.
 const (

@@ -33,7 +33,7 @@ func TestWhichTypesAnswer(t *testing.T) {
 			if got, want := m.Answers(&request), slices.Contains(strings.Fields(want), string(other)); got != want {
 				t.Errorf("%s answers %s: %t, want %t", other, kind, got, want)
 			}
-			m.MakeFinal()
+			m.Marks.Final = true
 			if got, want := m.Answers(&request), isRequest && other != Question; got != want {
 				t.Errorf("a final %s answers %s: %t, want %t", other, kind, got, want)
 			}
@@ -60,7 +60,7 @@ func TestWhoseMessageAnswers(t *testing.T) {
 		{"to another message", Message{From: "codex", To: []AgentName{"claude"}, ParentID: "msg-2", Type: Notification}, false},
 		{"to none", Message{From: "codex", To: []AgentName{"claude"}, Type: Notification}, false},
 		{"a bounce", Message{From: "codex", To: []AgentName{"claude"}, ParentID: "msg-1", Type: Notification, Channel: ChannelBounce}, false},
-		{"a final notice", Message{From: "codex", To: []AgentName{"claude"}, ParentID: "msg-1", Type: Notification, Channel: ChannelBound, ContextKeys: finalMark}, false},
+		{"a final notice", Message{From: "codex", To: []AgentName{"claude"}, ParentID: "msg-1", Type: Notification, Channel: ChannelBound, Marks: Marks{Final: true}}, false},
 		{"no notice", Message{From: "codex", To: []AgentName{"claude"}, ParentID: "msg-1", Type: FollowUp, Channel: ChannelBound}, true},
 	}
 	for _, test := range tests {
@@ -71,23 +71,5 @@ func TestWhoseMessageAnswers(t *testing.T) {
 	anonymous := Message{From: "claude", To: []AgentName{"codex"}, Type: Question}
 	if m := (Message{From: "codex", To: []AgentName{"claude"}, Type: Notification}); m.Answers(&anonymous) {
 		t.Error("a message without a parent answers one without an id")
-	}
-}
-
-func TestFinal(t *testing.T) {
-	for text, want := range map[string]bool{
-		"final: true": true, "final: true\n": true, "key: a\n  final: true \r\nother: b": true,
-		"": false, "final: false": false, "final: true, or so": false, "not final: true": false, "final:true": false, "Final: true": false,
-	} {
-		m := Message{ContextKeys: text}
-		if m.IsFinal() != want {
-			t.Errorf("a message with the context keys %q is final: %t, want %t", text, !want, want)
-		}
-		m.MakeFinal()
-		if once := m.ContextKeys; !m.IsFinal() || !strings.HasPrefix(once, strings.TrimRight(text, "\r\n")) {
-			t.Errorf("%q is made final as %q", text, once)
-		} else if m.MakeFinal(); m.ContextKeys != once {
-			t.Errorf("%q is made final twice: %q", text, m.ContextKeys)
-		}
 	}
 }

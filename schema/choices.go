@@ -9,12 +9,6 @@ import (
 	"unicode/utf8"
 )
 
-// The lines of context_keys that offer choices and name the chosen one begin with these marks.
-const (
-	choicesMark = "choices:"
-	choiceMark  = "choice:"
-)
-
 const (
 	minChoices   = 2
 	maxChoices   = 9
@@ -37,14 +31,14 @@ type NoChoiceError struct {
 }
 
 func (e *NoChoiceError) Error() string {
-	if choices := e.Message.Choices(); choices != nil {
+	if choices := e.Message.Marks.Choices; choices != nil {
 		return fmt.Sprintf("%q is not one of the choices of message %s: %s", e.Text, e.Message.ID, strings.Join(choices, ", "))
 	}
 	return fmt.Sprintf("message %s offers no choices", e.Message.ID)
 }
 
 func (e *NoChoiceError) Explain() (code, hint string) {
-	if choices := e.Message.Choices(); choices != nil {
+	if choices := e.Message.Marks.Choices; choices != nil {
 		choice := choices[0]
 		if strings.ContainsFunc(choice, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
 			choice = "'" + strings.ReplaceAll(choice, "'", `'\''`) + "'"
@@ -81,6 +75,8 @@ func checkChoice(c string) error {
 		return &ChoicesError{"a choice is empty, or begins or ends with a space"}
 	case utf8.RuneCountInString(c) > maxChoiceLen:
 		return &ChoicesError{fmt.Sprintf("a choice has at most %d characters, not %d", maxChoiceLen, utf8.RuneCountInString(c))}
+	case !utf8.ValidString(c):
+		return &ChoicesError{fmt.Sprintf("choice %q is not UTF-8", c)}
 	case strings.ContainsFunc(c, func(r rune) bool { return r == ',' || unicode.IsControl(r) || r == '\u2028' || r == '\u2029' }):
 		return &ChoicesError{fmt.Sprintf("choice %q contains a comma, a line break or another control character", c)}
 	}
@@ -96,35 +92,10 @@ func ParseChoices(text string) ([]string, error) {
 	return choices, checkChoices(choices)
 }
 
-// Offer adds the line with choices to context_keys. A message can offer choices only once.
+// Offer makes the message offer choices.
 func (m *Message) Offer(choices []string) error {
-	if _, found := m.contextLine(choicesMark); found {
-		return &ChoicesError{"context_keys has a line with choices already"}
-	}
-	if err := checkChoices(choices); err != nil {
-		return err
-	}
-	m.addContextLine(choicesMark + " " + strings.Join(choices, ", "))
-	return nil
-}
-
-// Choices returns the choices that the message offers to its recipients, nil if it offers none that are valid.
-func (m *Message) Choices() []string {
-	text, _ := m.contextLine(choicesMark)
-	choices, err := ParseChoices(text)
-	if err != nil {
-		return nil
-	}
-	return choices
-}
-
-// Choice returns the choice that the message makes; empty if it makes none.
-func (m *Message) Choice() string {
-	text, _ := m.contextLine(choiceMark)
-	if checkChoice(text) != nil {
-		return ""
-	}
-	return text
+	m.Marks.Choices = choices
+	return checkChoices(choices)
 }
 
 // Choose answers a request with one of its choices, which becomes the first line of the body. The text is the choice, its
@@ -144,13 +115,13 @@ func (m *Message) Choose(request *Message, text string) error {
 		m.Body.Text = "\n\n" + m.Body.Text
 	}
 	m.Body.Text = choice + m.Body.Text
-	m.addContextLine(choiceMark + " " + choice)
+	m.Marks.Choice = choice
 	return nil
 }
 
 // FindChoice returns the choice of the message that a text names, as for Choose.
 func (m *Message) FindChoice(text string) (found string, err error) {
-	choices, text := m.Choices(), strings.TrimSpace(text)
+	choices, text := m.Marks.Choices, strings.TrimSpace(text)
 	if number, err := strconv.Atoi(text); err == nil && number >= 1 && number <= len(choices) {
 		return choices[number-1], nil
 	}
@@ -168,21 +139,4 @@ func (m *Message) FindChoice(text string) (found string, err error) {
 		return "", &NoChoiceError{m, text}
 	}
 	return found, nil
-}
-
-// contextLine returns what follows the mark in the first line of context_keys that begins with it.
-func (m *Message) contextLine(mark string) (text string, found bool) {
-	for line := range strings.Lines(m.ContextKeys) {
-		if text, found = strings.CutPrefix(strings.TrimSpace(line), mark); found {
-			return strings.TrimSpace(text), true
-		}
-	}
-	return "", false
-}
-
-func (m *Message) addContextLine(line string) {
-	if strings.TrimSpace(m.ContextKeys) != "" {
-		line = strings.TrimRight(m.ContextKeys, "\r\n") + "\n" + line
-	}
-	m.ContextKeys = line
 }

@@ -24,22 +24,15 @@ func TestChoices(t *testing.T) {
 			}
 			continue
 		}
-		m := schema.Message{ContextKeys: "final: true\n"}
-		if offered := m.Offer(choices); err != nil || offered != nil || strings.Join(m.Choices(), "|") != want || !m.IsFinal() {
-			t.Errorf("%q: %q (%v, %v), context %q; want %q", text, m.Choices(), err, offered, m.ContextKeys, want)
+		m := schema.Message{Marks: schema.Marks{Final: true}}
+		if offered := m.Offer(choices); err != nil || offered != nil || strings.Join(m.Marks.Choices, "|") != want || !m.Marks.Final {
+			t.Errorf("%q: %q (%v, %v); want %q", text, m.Marks.Choices, err, offered, want)
 		}
-		if m.Offer(choices) == nil {
-			t.Errorf("%q: offered twice", text)
-		}
-	}
-	bad := schema.Message{ContextKeys: "choices: yes, Yes"}
-	if got := bad.Choices(); got != nil {
-		t.Errorf("invalid choices of another program are %q, want none", got)
 	}
 }
 
 func TestChoose(t *testing.T) {
-	request := schema.Message{ContextKeys: "choices: yes, no, not yet, later"}
+	request := schema.Message{Marks: schema.Marks{Choices: []string{"yes", "no", "not yet", "later"}}}
 	for text, want := range map[string]string{
 		"yes": "yes", "Y": "yes", "1": "yes", "4": "later", "no": "no", "NOT": "not yet", " later ": "later",
 		"n": "", "": "", "0": "", "5": "", "perhaps": "", "yes!": "",
@@ -47,13 +40,13 @@ func TestChoose(t *testing.T) {
 		answer := schema.Message{Body: schema.TextValue("because\n")}
 		err := answer.Choose(&request, text)
 		if want == "" {
-			if _, ok := errors.AsType[*schema.NoChoiceError](err); !ok || answer.Choice() != "" {
-				t.Errorf("%q: %v, chose %q", text, err, answer.Choice())
+			if _, ok := errors.AsType[*schema.NoChoiceError](err); !ok || answer.Marks.Choice != "" {
+				t.Errorf("%q: %v, chose %q", text, err, answer.Marks.Choice)
 			}
 			continue
 		}
-		if err != nil || answer.Choice() != want || answer.Body.Text != want+"\n\nbecause\n" || !slices.Contains(request.Choices(), want) {
-			t.Errorf("%q: %v, chose %q, body %q", text, err, answer.Choice(), answer.Body.Text)
+		if err != nil || answer.Marks.Choice != want || answer.Body.Text != want+"\n\nbecause\n" || !slices.Contains(request.Marks.Choices, want) {
+			t.Errorf("%q: %v, chose %q, body %q", text, err, answer.Marks.Choice, answer.Body.Text)
 		}
 	}
 	var none schema.Message

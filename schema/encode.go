@@ -39,7 +39,11 @@ func Encode(m *Message) ([]byte, error) {
 		case "body":
 			e.pair(0, f.name, m.Body)
 		default:
-			switch text := *f.text(m); {
+			text := *f.text(m)
+			if f.name == contextField {
+				text = m.context()
+			}
+			switch {
 			case text == "":
 			case f.verbatim:
 				e.pair(0, f.name, TextValue(text))

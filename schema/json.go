@@ -2,13 +2,15 @@ package schema
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // MarshalJSON encodes the message as an object with the fields of the file in canonical order,
-// without absent ones. The field to is a string or, for several recipients, an array.
+// without absent ones, and then its marks. The field to is a string or, for several recipients, an array.
 func (m *Message) MarshalJSON() ([]byte, error) {
 	object := Value{Kind: Mapping}
 	for _, f := range fields {
@@ -27,7 +29,18 @@ func (m *Message) MarshalJSON() ([]byte, error) {
 			object.Pairs = append(object.Pairs, Pair{f.name, value})
 		}
 	}
-	return object.MarshalJSON()
+	marks := m.marksJSON()
+	if marks == "" {
+		return object.MarshalJSON()
+	}
+	var out bytes.Buffer
+	if len(object.Pairs) > 0 {
+		object.writeJSON(&out)
+		out.Truncate(out.Len() - 1)
+		marks = "," + marks[1:]
+	}
+	out.WriteString(marks)
+	return out.Bytes(), nil
 }
 
 func (m *Message) recipients() (names Value) {
@@ -52,10 +65,18 @@ func (m *Message) UnmarshalJSON(data []byte) error {
 		return errors.New("a message is a JSON object")
 	}
 	var read Message
+	isMarked := false
 	for _, p := range object.Pairs {
-		if err := read.setJSONField(p.Key, p.Value); err != nil {
+		if slices.Contains(markNames, p.Key) {
+			isMarked = true
+		} else if err := read.setJSONField(p.Key, p.Value); err != nil {
 			return err
 		}
+	}
+	if !isMarked {
+		read.SetContext(read.ContextKeys) // that of an earlier version
+	} else if err := cmp.Or(json.Unmarshal(data, &read.Marks), read.Marks.Check()); err != nil {
+		return err
 	}
 	*m = read
 	return nil

@@ -54,7 +54,9 @@ type Message struct {
 	RelatedPR      string
 	ConversationID ConversationID
 	ParentID       ID
-	ContextKeys    string
+	// ContextKeys is the text of the field without the line of the Marks.
+	ContextKeys string
+	Marks       Marks
 
 	Telemetry Telemetry
 
@@ -88,6 +90,9 @@ type field struct {
 	verbatim bool
 }
 
+// contextField is the field that also has the Marks.
+const contextField = "context_keys"
+
 // fields lists all fields in canonical order.
 var fields = []field{
 	{name: "id", text: func(m *Message) *string { return (*string)(&m.ID) }},
@@ -103,7 +108,7 @@ var fields = []field{
 	{name: "related_pr", text: func(m *Message) *string { return &m.RelatedPR }},
 	{name: "conversation_id", text: func(m *Message) *string { return (*string)(&m.ConversationID) }},
 	{name: "parent_message_id", text: func(m *Message) *string { return (*string)(&m.ParentID) }},
-	{name: "context_keys", text: func(m *Message) *string { return &m.ContextKeys }, verbatim: true},
+	{name: contextField, text: func(m *Message) *string { return &m.ContextKeys }, verbatim: true},
 	{name: "model", text: func(m *Message) *string { return &m.Telemetry.Model }},
 	{name: "turns", text: func(m *Message) *string { return &m.Telemetry.Turns }},
 	{name: "input_tokens", text: func(m *Message) *string { return &m.Telemetry.InputTokens }},

@@ -109,7 +109,7 @@ func TestChain(t *testing.T) {
 	for _, hops := range []int{DefaultMaxHops, DefaultMaxHops - 1, DefaultMaxHops + 5, 0} {
 		m := question(fmt.Sprint(hops, " hops"))
 		m.ConversationID = "conv-20260313-claude-1"
-		m.SetHops(hops)
+		m.Marks.Hops = hops
 		drafts = append(drafts, m)
 	}
 	sent := send(t, w, drafts...)
@@ -137,7 +137,7 @@ func TestChain(t *testing.T) {
 	run(0, 0, "12 hops", "17 hops")
 	want := map[string]int{"Re: 11 hops": 12, "Re: 0 hops": 1, "Re: 12 hops": 1, "Re: 17 hops": 1}
 	for _, e := range entries(t, w, "codex", mailbox.Outbox) {
-		if got := e.Message.Hops(); got != want[e.Message.Subject] {
+		if got := e.Message.Marks.Hops; got != want[e.Message.Subject] {
 			t.Errorf("%s: %d hops, want %d", e.Message.Subject, got, want[e.Message.Subject])
 		}
 	}

@@ -181,7 +181,7 @@ func (c *closer) sendUnsent(rec *track.Record) error {
 	var slot track.Slot
 	var refused error // why it can never be sent
 	draft, err := c.fit(rec)
-	if err == nil && kind == track.Answered && c.config.Contract != nil && !draft.IsDeclined() {
+	if err == nil && kind == track.Answered && c.config.Contract != nil && !draft.Marks.Declined {
 		refused, err = permanently(c.config.Contract(context.Background(), draft))
 	}
 	if err == nil {
@@ -192,7 +192,7 @@ func (c *closer) sendUnsent(rec *track.Record) error {
 	}
 	f := kind.Of(&rec.Envelope)
 	f.Sent, event.Sent = draft.ID, draft.ID
-	isSilent := draft.IsDeclined() // the turn has no text
+	isSilent := draft.Marks.Declined // the turn has no text
 	switch {
 	case slot.Answer != nil:
 		f, event = track.Answered.Of(&rec.Envelope), EventAnswered.about(rec)

@@ -54,12 +54,12 @@ func (c *closer) answer(m *schema.Message, rec *track.Record, result agent.Resul
 	if draft.Type == schema.HandoffComplete {
 		draft.Type = schema.Notification // what an agent prints is free text
 	}
-	draft.MakeFinal()
+	draft.Marks.Final = true
 	if text == "" {
 		draft.Decline()
 		draft.Body = schema.TextValue(silence)
 	}
-	draft.SetHops(rec.Hops + 1)
+	draft.Marks.Hops = rec.Hops + 1
 	c.setID(&draft, "answer", string(rec.ID), rec.Fingerprint)
 	return &draft
 }
@@ -109,7 +109,7 @@ func (c *closer) unanswered(rec *track.Record, answer *schema.Message, reason er
 func (c *closer) makeBounce(draft schema.Message, rec *track.Record, subject, text string) *schema.Message {
 	draft.Type = schema.Notification
 	draft.Channel = schema.ChannelBounce
-	draft.ContextKeys = ""
+	draft.ContextKeys, draft.Marks = "", schema.Marks{}
 	draft.Subject = visible.Cut(subject, schema.MaxSubject)
 	draft.Body = schema.TextValue(strings.TrimRight(text, " \t\r\n"))
 	c.setID(&draft, "bounce", string(rec.ID), rec.Fingerprint)

@@ -131,7 +131,7 @@ func TestOwedAfterTurns(t *testing.T) {
 		t.Fatal(err)
 	}
 	answers := entries(t, w, "codex", mailbox.Outbox)
-	if len(answers) != 1 || !answers[0].Message.IsFinal() {
+	if len(answers) != 1 || !answers[0].Message.Marks.Final {
 		t.Fatalf("codex sent %d messages, want one that is final", len(answers))
 	}
 	data, err := os.ReadFile(answers[0].Path)
@@ -243,7 +243,7 @@ func randomMessage(random *rand.Rand, i int, agents []schema.AgentName, earlier 
 		}
 	}
 	if random.IntN(4) == 0 {
-		m.MakeFinal()
+		m.Marks.Final = true
 	}
 	if random.IntN(8) == 0 {
 		m.ExpiresAt = schema.NewTimestamp(at.Add(time.Hour))

@@ -306,7 +306,7 @@ func newItem(file string, m *schema.Message) *item {
 		Envelope: track.Envelope{
 			Key:  track.Key{ID: id, Fingerprint: track.KeyOf(m).Fingerprint},
 			File: clone(file), From: intern(m.From), Type: intern(m.Type), Subject: clone(m.Subject),
-			Conversation: clone(conversation.Of(m)), Hops: m.Hops(),
+			Conversation: clone(conversation.Of(m)), Hops: m.Marks.Hops,
 		},
 		class: m.Class(), age: timed.Age(), expires: m.ExpiresAt.Time(), notice: m.IsNotice(),
 	}

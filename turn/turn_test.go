@@ -96,7 +96,7 @@ func TestReply(t *testing.T) {
 	}
 	wantTexts(t, "answered", rec.of(EventAnswered), "question")
 	wantTexts(t, "bounced", rec.of(EventBounced), "silent")
-	answers := slices.DeleteFunc(entries(t, w, "claude", mailbox.Inbox), func(e mailbox.Entry) bool { return e.Message.IsDeclined() })
+	answers := slices.DeleteFunc(entries(t, w, "claude", mailbox.Inbox), func(e mailbox.Entry) bool { return e.Message.Marks.Declined })
 	if len(answers) != 1 {
 		t.Fatalf("%d answers, want 1", len(answers))
 	}

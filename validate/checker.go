@@ -134,6 +134,9 @@ func (c *checker) assembleText(m *schema.Message, entry *pair) {
 		if !verbatim {
 			*text = strings.TrimSpace(*text)
 		}
+		if text == &m.ContextKeys {
+			m.SetContext(*text)
+		}
 	case schema.List, schema.Mapping:
 		c.wrongKind(&entry.value, path{entry.key}, "text")
 	}

@@ -277,6 +277,9 @@ func randomMessage(random *rand.Rand) *schema.Message {
 		ContextKeys: randomText(random), ParentID: schema.ID(strings.TrimSpace(randomText(random))),
 	}
 	if random.IntN(2) == 0 {
+		m.Marks = schema.Marks{Final: true, Declined: random.IntN(2) == 0, Choices: []string{"a", randomText(random)}, Hops: random.IntN(3)}
+	}
+	if random.IntN(2) == 0 {
 		m.Body = randomValue(random, 0)
 	}
 	if random.IntN(2) == 0 && !m.Type.SingleRecipient() {

@@ -362,4 +362,7 @@ func (c *checker) checkComposed() {
 			c.report(ruleOuterSpace, path{field}, "cut it off", "the text begins or ends with white space")
 		}
 	}
+	if err := c.m.Marks.Check(); err != nil {
+		c.report(ruleFieldKind, path{"context_keys"}, "", "the marks cannot be written: %v", err)
+	}
 }

@@ -30,9 +30,7 @@ func (d *delivery) fill() (err error) {
 		}
 		d.draft.ContextKeys = strings.TrimRight(text, "\r\n")
 	}
-	if d.allowSecret {
-		d.draft.AllowSecret()
-	}
+	d.draft.Marks.AllowSecret = d.draft.Marks.AllowSecret || d.allowSecret
 	if d.given(&d.choices) {
 		choices, err := schema.ParseChoices(d.choices)
 		if err == nil {

@@ -305,7 +305,7 @@ func (d *delivery) printSent(r *mailbox.Receipt, isAnswer bool) {
 		sent = "already sent"
 	}
 	switch {
-	case m.IsDeclined():
+	case m.Marks.Declined:
 		answers = ", which declines " + m.ParentID.Short()
 	case isAnswer:
 		answers = ", the answer to " + m.ParentID.Short()

@@ -28,19 +28,10 @@ func messageJSON(e mailbox.Entry, found []place, s *command.Streams) (any, error
 		MessageID schema.ID `json:"message_id"`
 		Expired   bool      `json:"expired"`
 		Error     string    `json:"error,omitempty"`
-		choices
 		trust.Finding
 		Places []place `json:"places"`
-	}{m.ID, m.ExpiredAt(s.Now()), invalid, choicesOf(m), found[0].Finding, found})
+	}{m.ID, m.ExpiredAt(s.Now()), invalid, found[0].Finding, found})
 }
-
-// choices are what a message offers, and what it chose from another one.
-type choices struct {
-	Choices []string `json:"choices,omitempty"`
-	Choice  string   `json:"choice,omitempty"`
-}
-
-func choicesOf(m *schema.Message) choices { return choices{m.Choices(), m.Choice()} }
 
 // printMessage prints the fields of a message, as far as they can be read, then the body.
 func printMessage(s *command.Streams, e mailbox.Entry, found []place) {
@@ -62,8 +53,11 @@ func printMessage(s *command.Streams, e mailbox.Entry, found []place) {
 			printField(s, name, text)
 		}
 	}
-	if offered := m.Choices(); offered != nil {
+	if offered := m.Marks.Choices; offered != nil {
 		printField(s, "choices", strings.Join(offered, ", ")+" (oacp reply "+m.ID.Short()+" --choose CHOICE --ack)")
+	}
+	if m.Marks.Choice != "" {
+		printField(s, "choice", m.Marks.Choice)
 	}
 	if e.Err != nil {
 		printField(s, "not valid", failure.OneLine(e.Err.Error()))

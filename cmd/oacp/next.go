@@ -171,9 +171,9 @@ func (c *call) afterWork(m *schema.Message, isAnswered bool) string {
 		reply, ack = reply+" --from "+agent, ack+" --agent "+agent
 	}
 	switch {
-	case isAnswered, !m.Type.IsRequest() && m.Choices() == nil:
+	case isAnswered, !m.Type.IsRequest() && m.Marks.Choices == nil:
 		return ack
-	case m.Choices() != nil:
+	case m.Marks.Choices != nil:
 		return reply + " --ack --choose CHOICE, or --body TEXT"
 	case m.Type.Answer() == schema.ReviewFeedback:
 		return reply + " --ack --type review_lgtm --body TEXT; --type review_feedback asks for changes"

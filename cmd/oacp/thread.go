@@ -83,9 +83,9 @@ func printThread(s *command.Streams, thread []track.Node, bodies bool) {
 			m = command.Preview(&n.Entry)
 		}
 		title := visible.Line(m.Subject)
-		if offered := m.Choices(); offered != nil {
+		if offered := m.Marks.Choices; offered != nil {
 			title += visible.Line(" [" + strings.Join(offered, ", ") + "]")
-		} else if chosen := m.Choice(); chosen != "" {
+		} else if chosen := m.Marks.Choice; chosen != "" {
 			title += visible.Line(" [" + chosen + "]")
 		}
 		if n.Err != nil {

@@ -179,8 +179,7 @@ func (d *delivery) printArrival(sent *schema.Message, arrived track.Arrival) (er
 			Mail  *schema.Message `json:"mail,omitempty"`
 			Path  string          `json:"path"`
 			Reply *schema.Message `json:"reply,omitempty"`
-			choices
-		}{Path: arrived.Path, choices: choicesOf(arrived.Message)}
+		}{Path: arrived.Path}
 		if arrived.Answers {
 			line.Reply = arrived.Message
 		} else {

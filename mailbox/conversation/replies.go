@@ -24,7 +24,7 @@ func (r Response) rank() int {
 	switch {
 	case !r.Answers:
 		return 0
-	case r.Message.IsDeclined():
+	case r.Message.Marks.Declined:
 		return 1
 	}
 	return 2

@@ -127,7 +127,7 @@ func Original(found []mailbox.Entry, agent schema.AgentName) (*schema.Message, e
 func Conclude(reply, original *schema.Message, final, acknowledge bool) (misleads bool) {
 	misses := func() bool { return original.Type.IsRequest() && !reply.Answers(original) }
 	if final || acknowledge && misses() && reply.Type != schema.Question {
-		reply.MakeFinal()
+		reply.Marks.Final = true
 	}
 	return misses() && !reply.Type.Asks()
 }

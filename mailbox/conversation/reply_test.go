@@ -188,9 +188,9 @@ func TestConclude(t *testing.T) {
 		reply := Reply(&original, "codex")
 		reply.Type = test.reply
 		misleads := Conclude(&reply, &original, test.final, test.acknowledge)
-		if misleads != test.misleads || reply.IsFinal() != test.isFinal {
+		if misleads != test.misleads || reply.Marks.Final != test.isFinal {
 			t.Errorf("%s after %s (%t, %t): final %t and misleads %t, want %t and %t",
-				test.reply, test.original, test.final, test.acknowledge, reply.IsFinal(), misleads, test.isFinal, test.misleads)
+				test.reply, test.original, test.final, test.acknowledge, reply.Marks.Final, misleads, test.isFinal, test.misleads)
 		}
 	}
 }

@@ -150,7 +150,7 @@ func (e *exchange) editCopy(c replica.Copy, here mailbox.Entry, tip, remote held
 	if err == nil {
 		err = checkMessage(c, message)
 	}
-	if out.Object == "" && (message == nil || !message.AllowsSecret()) {
+	if out.Object == "" && (message == nil || !message.Marks.AllowSecret) {
 		if secret := secrets.Check("not sent", string(data)); secret != nil {
 			err, invalid = secret, false
 		}

@@ -21,7 +21,7 @@ func TestKeysStay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.AllowSecret()
+	m.Marks.AllowSecret = true
 	allowed, err := here.w.Send(t.Context(), m, nil)
 	if err != nil {
 		t.Fatal(err)

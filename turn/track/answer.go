@@ -23,7 +23,7 @@ type AnsweredError struct {
 
 func (e *AnsweredError) Error() string {
 	did := "answered"
-	if e.Answer.IsDeclined() {
+	if e.Answer.Marks.Declined {
 		did = "declined"
 	}
 	return fmt.Sprintf("%s %s message %s at %s with %s", e.Answer.From, did, e.Request.ID, e.Answer.CreatedAt, e.Answer.ID)
@@ -130,7 +130,7 @@ func FindRecall(ctx context.Context, w *mailbox.Workspace, agent schema.AgentNam
 
 // Takes reports whether a message can still fill the slot: it is empty, or the agent declined and answers after all.
 func (s Slot) Takes(m *schema.Message) bool {
-	return s.Answer == nil || s.Answer.IsDeclined() && !m.IsDeclined()
+	return s.Answer == nil || s.Answer.Marks.Declined && !m.Marks.Declined
 }
 
 // AnswerOf returns the slot of a message. A restore empties it: an answer that was sent before does not count. Callers hold

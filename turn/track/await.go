@@ -171,7 +171,7 @@ func (a *awaiting) lookForReply(ctx context.Context) (arrived bool, err error) {
 			if slices.Contains(a.m.To, m.From) {
 				a.bounced[m.From] = m.ID
 			}
-		case a.goal != GoalReply, answers && m.IsDeclined() && m.Answers(a.m): // the stage tells that it is declined
+		case a.goal != GoalReply, answers && m.Marks.Declined && m.Answers(a.m): // the stage tells that it is declined
 		case answers && event.Box == mailbox.Outbox:
 			a.coming = &event.Entry
 		case answers, schema.CompareAge(m, a.m) > 0 && !m.ExpiredAt(time.Now()) && a.other(m):

@@ -61,7 +61,7 @@ func InheritHops(w *mailbox.Workspace, m *schema.Message) error {
 		}
 	}
 	if hops > 0 {
-		m.SetHops(hops)
+		m.Marks.Hops = hops
 	}
 	return nil
 }

@@ -24,16 +24,17 @@ func TestInheritHops(t *testing.T) {
 		t.Fatal(err)
 	}
 	tests := []struct {
-		name               string
-		from               schema.AgentName
-		marks, agent, id   string
-		keys, auth, wanted string
+		name             string
+		from             schema.AgentName
+		marks, agent, id string
+		auth             string
+		hops, wanted     int
 	}{
-		{name: "turn", from: "codex", marks: string(mark), wanted: "hops: 5"},
-		{name: "resident program", from: "codex", marks: "x:" + string(driver), keys: "read it\nhops: 0", wanted: "read it\nhops: 5"},
-		{name: "in the name of another agent", from: "gemini", marks: string(mark), agent: "codex", wanted: "hops: 5"},
-		{name: "container", from: "codex", id: "msg-20260313T1430Z-claude-aaaa", wanted: "hops: 5"},
-		{name: "another turn", from: "codex", marks: string(other), keys: "hops: 2", wanted: "hops: 2"},
+		{name: "turn", from: "codex", marks: string(mark), wanted: 5},
+		{name: "resident program", from: "codex", marks: "x:" + string(driver), wanted: 5},
+		{name: "in the name of another agent", from: "gemini", marks: string(mark), agent: "codex", wanted: 5},
+		{name: "container", from: "codex", id: "msg-20260313T1430Z-claude-aaaa", wanted: 5},
+		{name: "another turn", from: "codex", marks: string(other), hops: 2, wanted: 2},
 		{name: "no turn", from: "codex"},
 		{name: "no runner", from: "gemini", marks: string(mark), agent: "../codex"},
 		{name: "signed", from: "codex", marks: string(mark), auth: "x"},
@@ -42,9 +43,9 @@ func TestInheritHops(t *testing.T) {
 		t.Setenv(orphans.Variable, test.marks)
 		t.Setenv("OACP_AGENT", test.agent)
 		t.Setenv("OACP_MESSAGE_ID", test.id)
-		m := schema.Message{From: test.from, ContextKeys: test.keys, Auth: test.auth}
-		if err := InheritHops(w, &m); err != nil || m.ContextKeys != test.wanted {
-			t.Errorf("%s: context keys %q, %v; want %q", test.name, m.ContextKeys, err, test.wanted)
+		m := schema.Message{From: test.from, Marks: schema.Marks{Hops: test.hops}, Auth: test.auth}
+		if err := InheritHops(w, &m); err != nil || m.Marks.Hops != test.wanted {
+			t.Errorf("%s: %d hops, %v; want %d", test.name, m.Marks.Hops, err, test.wanted)
 		}
 	}
 	if err := hold.Release(); err != nil {
@@ -52,7 +53,7 @@ func TestInheritHops(t *testing.T) {
 	}
 	t.Setenv(orphans.Variable, string(mark))
 	m := schema.Message{From: "codex"}
-	if err := InheritHops(w, &m); err != nil || m.ContextKeys != "" {
-		t.Errorf("after the runner: context keys %q, %v; want none", m.ContextKeys, err)
+	if err := InheritHops(w, &m); err != nil || m.Marks.Hops != 0 {
+		t.Errorf("after the runner: %d hops, %v; want none", m.Marks.Hops, err)
 	}
 }

@@ -231,7 +231,7 @@ func (q *Query) fits(m *schema.Message) bool {
 	if len(q.words) == 0 {
 		return true
 	}
-	snippet, found := search(q.words, strings.Join(append([]string{m.Subject}, m.Choices()...), "\n"), body)
+	snippet, found := search(q.words, strings.Join(append([]string{m.Subject}, m.Marks.Choices...), "\n"), body)
 	m.Body.Text = snippet
 	return found
 }

@@ -101,7 +101,7 @@ func (t *tracker) readReplies(ctx context.Context, listing *mailbox.Listing, mes
 		return box == mailbox.Outbox && recipients[agent] || box != mailbox.Outbox && senders[agent]
 	})
 	found, err := all.Search(ctx, conversation.Following(oldest), func(m *schema.Message) bool {
-		if !m.IsDeclined() { // else it is the reason
+		if !m.Marks.Declined { // else it is the reason
 			m.Body = schema.Value{}
 		}
 		return asked[m.ParentID]
@@ -138,7 +138,7 @@ func (p *Progress) addReplies(m *schema.Message, rec *Record, all map[schema.ID]
 	}
 	for _, r := range replies {
 		one := Reply{ID: r.ID, Type: r.Type, CreatedAt: r.CreatedAt, Answers: r.ID == automatic || r.Answers(m), isEarlier: isEarlier[r.ID]}
-		if one.Declines = one.Answers && r.IsDeclined(); one.Declines {
+		if one.Declines = one.Answers && r.Marks.Declined; one.Declines {
 			one.reason = visible.Short(strings.Join(strings.Fields(r.BodyText()), " "), maxReason)
 			declined = r.ID
 		} else if one.Answers && p.Answer == "" {

@@ -31,8 +31,6 @@ type fullMessage struct {
 	Waits      bool            `json:"waits_for_you,omitempty"`
 	Expired    bool            `json:"expired,omitempty"`
 	Error      string          `json:"error,omitempty"`
-	Choices    []string        `json:"choices,omitempty"`
-	Choice     string          `json:"choice,omitempty"`
 	Copies     []messageCopy   `json:"places,omitempty"`
 	DeadLetter *deadLetter     `json:"dead_letter,omitempty"`
 	bodyPart
@@ -115,7 +113,6 @@ func shortFinding(f trust.Finding) trust.Finding {
 func (s *Server) fill(r *fullMessage, e mailbox.Entry, start, tokens int) error {
 	r.Provenance = visible.Provenance(e.Message.ID.Short(), cut(string(e.Message.From), nameTokens))
 	r.Expired, r.Error = e.Message.ExpiredAt(time.Now()), shortError(e.Err)
-	r.Choices, r.Choice = e.Message.Choices(), e.Message.Choice()
 	r.Finding = shortFinding(trust.NewChecker(s.workspace).Check(e))
 	r.Message, r.Cut = shortFields(e.Message)
 	body := e.Message.Body

@@ -67,9 +67,7 @@ func (s *Server) sendMessage(ctx context.Context, in sendMessageInput) (sentMess
 	for _, name := range strings.FieldsFunc(in.To, func(r rune) bool { return r == ',' || r == ' ' }) {
 		draft.To = append(draft.To, schema.AgentName(name))
 	}
-	if in.AllowSecret {
-		draft.AllowSecret()
-	}
+	draft.Marks.AllowSecret = in.AllowSecret
 	if in.Choices != nil {
 		if err := draft.Offer(in.Choices); err != nil {
 			return sentMessage{}, argumentErrorf("choices: %v", err)
@@ -91,9 +89,7 @@ func (s *Server) replyMessage(ctx context.Context, in replyMessageInput) (sentMe
 	answer.Body, answer.Choose = in.Body, in.Choose
 	answer.Type, answer.Subject = cmp.Or(in.Type, answer.Type), cmp.Or(in.Subject, answer.Subject)
 	answer.Final, answer.Acknowledge, answer.Again = in.Final, in.Acknowledge, in.Again
-	if in.AllowSecret {
-		answer.AllowSecret()
-	}
+	answer.Marks.AllowSecret = in.AllowSecret
 	if in.Decline != "" {
 		if in.Body.Kind != schema.Absent || in.Choose != "" || in.Type != "" {
 			return sentMessage{}, argumentErrorf("decline: sends its reason alone, without body, choose and type")

@@ -238,7 +238,7 @@ func testTwoBrowsers(t *testing.T, chromium context.Context) {
 	if kept := run(two, chromedp.Value(chromedp.CSS("#text"))); kept != "not before noon" {
 		t.Errorf("the other browser keeps %q", kept)
 	}
-	if sent := sentBy(t, w, "anna"); len(sent) != 1 || sent[0].Message.Choice() != "yes" {
+	if sent := sentBy(t, w, "anna"); len(sent) != 1 || sent[0].Message.Marks.Choice != "yes" {
 		t.Errorf("anna sent %+v", sent)
 	}
 }

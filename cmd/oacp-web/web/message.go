@@ -201,10 +201,8 @@ func (s *Server) serveJSON(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	err = command.WriteJSON(w, struct {
 		Message    *schema.Message  `json:"message"`
-		Choices    []string         `json:"choices,omitempty"`
-		Choice     string           `json:"choice,omitempty"`
 		Recipients []track.Progress `json:"recipients"`
-	}{node.Message, node.Message.Choices(), node.Message.Choice(), node.Recipients})
+	}{node.Message, node.Recipients})
 	if err != nil && !errors.Is(err, context.Canceled) {
 		s.options.Warn(fmt.Errorf("message %s as JSON: %w", node.Message.ID, err))
 	}

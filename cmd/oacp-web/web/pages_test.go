@@ -122,7 +122,7 @@ func TestAnswer(t *testing.T) {
 		t.Errorf("a second answer: %d\n%s", got.Code, got.Body)
 	}
 	sent := sentBy(t, w, "anna")
-	if len(sent) != 1 || sent[0].Message.Choice() != "yes" || !sent[0].Message.Answers(asked) || !strings.Contains(sent[0].Message.Body.Text, "At noon.") {
+	if len(sent) != 1 || sent[0].Message.Marks.Choice != "yes" || !sent[0].Message.Answers(asked) || !strings.Contains(sent[0].Message.Body.Text, "At noon.") {
 		t.Errorf("anna sent %+v", sent)
 	}
 	mailboxtest.WantFiles(t, w, "agents/anna/inbox")
