@@ -88,11 +88,11 @@ func endOnce(t *testing.T, driver string, row ending) {
 	var got []string
 	for _, e := range entries(t, w, "claude", mailbox.Inbox) {
 		switch m := e.Message; {
-		case m.IsDeclined():
+		case m.Marks.Declined:
 			got = append(got, "declined: "+m.BodyText())
 		case m.IsNotice():
 			got = append(got, "bounce")
-		case m.IsFinal():
+		case m.Marks.Final:
 			got = append(got, "answer")
 		default:
 			got = append(got, string(m.Type))

@@ -69,7 +69,7 @@ func (c *closer) refusal(m *schema.Message, rec *track.Record, err error) *schem
 	draft := conversation.Reply(m, c.config.Agent)
 	draft.Type, draft.Body = schema.Notification, schema.TextValue(visible.Cut(secrets.Redact(err.Error()), 2000))
 	draft.Decline()
-	draft.SetHops(rec.Hops + 1)
+	draft.Marks.Hops = rec.Hops + 1
 	c.setID(&draft, "answer", string(rec.ID), rec.Fingerprint)
 	return &draft
 }
