@@ -52,12 +52,15 @@ func TestParse(t *testing.T) {
 func TestIsBetween(t *testing.T) {
 	for arguments, want := range map[string]bool{
 		"timeout 5 oacp next": true, "python3 agent.py": true, "node /opt/tool.js": true, "xargs oacp ack": true,
+		"/bin/sh ./work.sh": true, "/usr/bin/python3 ./work.sh": true, "setsid oacp next": true,
 		"node /usr/bin/gemini --acp": false, "codex exec": false, "agent": false, "bash": false, "-zsh": false, "bash -i": false,
 	} {
 		words := strings.Fields(arguments)
-		p := Info{Name: words[0], Arguments: strings.Join(words, "\x00") + "\x00"}
-		if got := p.isBetween(); got != want {
-			t.Errorf("%q is between: %t, want %t", arguments, got, want)
+		for _, name := range []string{words[0], "work.sh"} { // what the system calls a script that names its interpreter
+			p := Info{Name: name, Arguments: strings.Join(words, "\x00") + "\x00"}
+			if got := p.isBetween(); got != want {
+				t.Errorf("%s: %q is between: %t, want %t", name, arguments, got, want)
+			}
 		}
 	}
 }

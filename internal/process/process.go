@@ -2,6 +2,7 @@
 package process
 
 import (
+	"cmp"
 	"crypto/rand"
 	"os"
 	"path"
@@ -57,20 +58,27 @@ type Info struct {
 	Parent int
 	// Leader reports whether it leads a session, as the shell of a terminal does, or a service.
 	Leader bool
-	// Name is the name of the program, and Arguments its command line, separated by NUL.
+	// Name is what the system calls the program; for a script that names its interpreter, it is the script. Arguments is its
+	// command line, separated by NUL.
 	Name, Arguments string
+}
+
+// program returns the name of the program that runs: for a script, that of its interpreter.
+func (p Info) program() string {
+	first, _, _ := strings.Cut(p.Arguments, "\x00")
+	return path.Base(strings.TrimPrefix(cmp.Or(first, p.Name), "-"))
 }
 
 // shells are programs that may be between a program and the commands that it runs.
 var shells = []string{"sh", "bash", "dash", "zsh", "ash", "ksh", "fish", "env", "busybox"}
 
 func (p Info) isShell() bool {
-	return slices.Contains(shells, strings.TrimPrefix(path.Base(p.Name), "-"))
+	return slices.Contains(shells, p.program())
 }
 
 // wrappers are programs that run another command and end with it, and interpreters are those of scripts.
 var (
-	wrappers     = []string{"timeout", "gtimeout", "nice", "nohup", "stdbuf", "time", "xargs", "watch", "script", "make", "sudo"}
+	wrappers     = []string{"timeout", "gtimeout", "nice", "nohup", "stdbuf", "time", "xargs", "watch", "script", "make", "sudo", "setsid", "flock"}
 	interpreters = []string{"python", "node", "ruby", "perl", "php", "deno", "bun"}
 	// programs are those of sessions that are scripts of an interpreter.
 	programs = []string{"claude", "codex", "gemini", "opencode", "qwen"}
@@ -79,7 +87,7 @@ var (
 // isBetween reports whether the process stands between a program and the commands that it runs: a shell that runs a text or a
 // script, an interpreter, or a program that wraps a command.
 func (p Info) isBetween() bool {
-	name := path.Base(p.Name)
+	name := p.program()
 	arguments := strings.Split(strings.TrimSuffix(p.Arguments, "\x00"), "\x00")
 	switch {
 	case slices.Contains(wrappers, name):
