@@ -91,9 +91,6 @@ func (e *exchange) nothingNew() bool {
 	if c.Base == "" || c.Base != e.baseID || c.Refs != e.refsKey() || e.o.Prune != nil || e.o.Squash || e.machines[e.ownRef] != "" {
 		return false
 	}
-	if _, err := e.w.Root().Lstat(leftOutName); err == nil {
-		return false // somebody may have renamed an agent, and until then a sync fails
-	}
 	agents, err := e.w.Agents()
 	return err == nil && len(agents) > 0 && len(agents) == len(c.Boxes) &&
 		!slices.ContainsFunc(agents, func(agent schema.AgentName) bool { return !e.isUnchanged(agent) })
@@ -105,8 +102,8 @@ func (e *exchange) keep() error {
 		Base: e.baseID, Refs: e.refsKey(), Waiting: e.waitingNames(), Contended: e.cache.Contended, Seen: e.cache.Seen,
 		Boxes: e.cache.Boxes, BoxesBase: e.cache.BoxesBase,
 	}
-	if len(e.waiting) > 0 {
-		after.Refs = ""
+	if len(e.waiting) > 0 || e.block != nil {
+		after.Refs = "" // the next sync looks at all, and reports it again
 	}
 	return e.writeCache(after)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/facts"
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/history"
@@ -156,9 +157,10 @@ const (
 )
 
 // readOld sets e.old to the tree of the branch of an earlier version, unless its mail has moved. Once it has, readOld looks every
-// hour whether an earlier version still pushes there, and reports it.
+// hour whether an earlier version still pushes there, and sets e.late to the tree for reportOld.
 func readOld(ctx context.Context, e *exchange) error {
 	const often = time.Hour
+	e.old, e.late = nil, nil
 	info, err := e.w.Root().Lstat(oldChecked)
 	if e.r.settings.URL == "" || err == nil && e.now.Sub(info.ModTime()) < often && e.there != "" {
 		return nil
@@ -169,38 +171,59 @@ func readOld(ctx context.Context, e *exchange) error {
 	if err != nil {
 		return e.r.remoteError(err, false)
 	}
-	if refs[e.r.settings.Ref] != "" {
+	v, err := e.view("")
+	if there := refs[e.r.settings.Ref]; there != "" {
 		if err := e.r.fetchRefs(ctx, nil, "+"+e.r.settings.Ref+":"+oldRef); err != nil {
 			return err
 		}
-		v, err := e.view(refs[e.r.settings.Ref])
-		switch {
-		case err != nil:
-			return err
-		case v.moved() != "":
-			reportOld(ctx, e, v)
-		case v.old:
-			e.old = v
-			return nil // until it has moved
-		}
+		v, err = e.view(there)
 	}
-	if e.o.DryRun {
-		return e.failed
+	if err != nil {
+		return err
 	}
-	return errors.Join(e.failed, durable.ReplaceFile(e.w.Root(), e.w.Dir(), oldChecked, nil, 0o644))
+	if e.late = v; v.old && v.moved() == "" {
+		e.old, e.late = v, nil // until it has moved
+	}
+	return e.failed
 }
 
-// reportOld reports who pushed to the branch of an earlier version after its mail had moved.
-func reportOld(ctx context.Context, e *exchange, v *view) {
-	out, err := e.r.git.Run(ctx, "log", "-1", "--format=%H", v.commit, "--", formatName)
-	marker := strings.TrimSpace(string(out))
-	if err != nil || marker == "" || marker == v.commit {
-		return
+// reportOld reports mail that stays on the branch of an earlier version, of which the base knows nothing.
+func reportOld(ctx context.Context, e *exchange) error {
+	if e.late == nil {
+		return nil
 	}
-	who, _ := e.r.git.Run(ctx, "log", "--format=%cn <%ce>", marker+".."+v.commit)
-	people := slices.Compact(slices.Sorted(strings.Lines(string(who))))
-	e.problem(e.r.settings.Ref, fmt.Errorf("an earlier version of oacp still sends mail there, which does not arrive here: update the machine of %s",
-		strings.ReplaceAll(strings.TrimSpace(strings.Join(people, "")), "\n", ", ")))
+	base, err := e.view(e.result.Commit)
+	if err != nil {
+		return err
+	}
+	if e.late.moved() == "" && e.late.checkFormat() != nil {
+		err := fmt.Errorf("%s %w, or mail of the first versions of oacp", e.r.settings.Ref, ErrForeignBranch)
+		e.blocked(failure.WithHint(err, "sync it once with the version before this one, or choose another branch: oacp init --git --branch NAME"))
+		return e.failed
+	}
+	if e.late.moved() != "" {
+		out, err := e.r.git.Run(ctx, "log", "-1", "--format=%H", e.late.commit, "--", formatName)
+		if err != nil {
+			return err
+		}
+		since := strings.TrimSpace(string(out)) + ".." + e.late.commit
+		if out, err = e.r.git.Run(ctx, "diff-tree", "-r", "--name-only", "--no-renames", "-z", since); err != nil {
+			return err
+		}
+		for path := range git.Records(out) {
+			if at, err := parsePath(path); err == nil && at.Name != "" && !base.look(at.Copy).Contains(e.late.look(at.Copy).Set) {
+				who, _ := e.r.git.Run(ctx, "log", "--format=%cn <%ce>", since)
+				people := slices.Compact(slices.Sorted(strings.Lines(string(who))))
+				e.blocked(fmt.Errorf("%s: an earlier version of oacp still sends mail there, which does not arrive here: update the machine of %s",
+					e.r.settings.Ref, strings.ReplaceAll(strings.TrimSpace(strings.Join(people, "")), "\n", ", ")))
+				return e.failed
+			}
+		}
+	}
+	if e.o.DryRun || e.failed != nil {
+		return e.failed
+	}
+	return durable.ReplaceFile(e.w.Root(), e.w.Dir(), oldChecked, nil, 0o644)
 }
 
 // leaveMarker marks the branch of an earlier version as moved, once its mail is on the remote in the present form. If an earlier

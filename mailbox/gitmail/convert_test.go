@@ -1,6 +1,7 @@
 package gitmail_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -119,8 +120,8 @@ func (e earlier) push(subject string) string {
 }
 
 // TestVersionsTogether has an old, a landed and a new machine on one remote at once. What the new ones merged before the mail
-// moved is everywhere. What is pushed later is reported, and arrives with the machine that sent it once that is updated. Nothing
-// is doubled, and what was handled stays handled.
+// moved is everywhere. What is pushed later is an error of each sync, and arrives with the machine that sent it once that is
+// updated. Nothing is doubled, and what was handled stays handled.
 func TestVersionsTogether(t *testing.T) {
 	t.Parallel()
 	n := landed(t)
@@ -134,7 +135,8 @@ func TestVersionsTogether(t *testing.T) {
 		t.Errorf("the new machine has %q", got)
 	}
 	// The landed machine goes on: its folder and its base have what it sent.
-	base := old.push("Landed")
+	old.push("Landed")
+	base := old.push("Late")
 	for _, box := range []string{"claude/outbox", "codex/inbox"} {
 		files, err := filepath.Glob(filepath.Join(old.clone, "agents", box, "*aaaaaaaa.yaml"))
 		if err != nil {
@@ -145,24 +147,50 @@ func TestVersionsTogether(t *testing.T) {
 		}
 	}
 	n.git(there.dir, "fetch", "-q", n.remote, "+"+base+":"+baseRef)
-	old.push("Late")
 	check.Remove(t, filepath.Join(here.dir, "state/git/old-branch")) // an hour later
-	result := here.sync()
-	if len(result.Problems) != 1 || !strings.HasSuffix(result.Problems[0].Err.Error(), "update the machine of Bob <bob@example.org>") {
-		t.Errorf("the problems are %v, want the machine of Bob", result.Problems)
+	for range 2 {
+		_, err := here.trySync()
+		if blocked, ok := errors.AsType[*gitmail.BlockedError](err); !ok || !strings.HasSuffix(blocked.Error(), "update the machine of Bob <bob@example.org>") {
+			t.Errorf("sync = %v, want the machine of Bob", err)
+		}
 	}
 	if got := here.subjects(mailbox.Inbox); got != "Pending Dead Restored Early" {
 		t.Errorf("after the mail moved, the new machine has %q", got)
 	}
-	n.settle() // the landed machine is updated
+	n.git(old.clone, "push", "-q", "origin", "HEAD:refs/oacp/machines/feed")
+	for range 2 {
+		if _, err := here.trySync(); err == nil || !strings.HasSuffix(err.Error(), "update its machine") {
+			t.Errorf("with mail of an earlier version on the ref of a machine, sync = %v", err)
+		}
+	}
+	n.git(old.clone, "push", "-q", "origin", ":refs/oacp/machines/feed")
+	there.sync() // the landed machine is updated
+	n.settle()
 	for _, m := range n.machines {
 		for box, want := range map[mailbox.Box]string{
-			mailbox.Inbox: "Pending Dead Restored RestoredThere Early Landed", mailbox.Archive: "Handled", mailbox.DeadLetters: "Recalled",
+			mailbox.Inbox: "Pending Dead Restored RestoredThere Early Landed Late", mailbox.Archive: "Handled", mailbox.DeadLetters: "Recalled",
 		} {
 			if got := m.subjects(box); got != want {
 				t.Errorf("%s: the %s of codex holds %q, want %q", m.name, box, got, want)
 			}
 		}
+	}
+}
+
+// TestFirstVersions syncs while the branch of the first versions, which had no format, has mail.
+func TestFirstVersions(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, 1, both...)
+	first := filepath.Join(n.dir, "first")
+	n.git(n.dir, "init", "-q", first)
+	check.WriteFile(t, filepath.Join(first, "agents/claude/inbox/.gitkeep"), "")
+	check.WriteFile(t, filepath.Join(first, "workspace.json"), "{}")
+	n.git(first, "add", "-A")
+	n.git(first, "commit", "-q", "-m", "mail")
+	n.git(first, "push", "-q", n.remote, "HEAD:refs/heads/oacp")
+	check.Remove(t, filepath.Join(n.machines[0].dir, "state/git/old-branch"))
+	if _, err := n.machines[0].trySync(); !errors.Is(err, gitmail.ErrForeignBranch) {
+		t.Errorf("sync = %v, want ErrForeignBranch", err)
 	}
 }
 

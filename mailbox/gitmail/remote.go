@@ -150,7 +150,6 @@ func (e *exchange) fetch(ctx context.Context) (err error) {
 			e.tipID = "" // its mail begins a new branch
 		}
 	}
-	e.machines, e.old = make(map[string]string), nil
 	if present {
 		e.machines, e.cache.Seen = chooseMachines(refs, e.ownRef, e.cache.Seen)
 	}

@@ -52,6 +52,9 @@ func (r *Repository) Sync(ctx context.Context, o Options) (result Result, err er
 			err = e.run(ctx)
 		}
 	}
+	if err == nil {
+		err = reportOld(ctx, e)
+	}
 	if err == nil && !o.DryRun {
 		err = r.noteSync(e.now)
 	}
@@ -122,7 +125,9 @@ type exchange struct {
 	machines map[string]string
 	ownRef   string
 	// old is the tree of the branch of an earlier version, until its mail has moved; nil if there is none.
-	old    *view
+	old *view
+	// late is the tree of that branch once its mail has moved, if the sync looks at it.
+	late   *view
 	result Result
 	// block is the first error about a box that cannot be read or written.
 	block *BlockedError
@@ -178,12 +183,17 @@ func (e *exchange) open(ctx context.Context) (err error) {
 		if err == nil && !(v.old && e.old != nil) {
 			err = v.checkFormat()
 		}
-		if err != nil { // it stays on the remote for the versions that can read it
-			e.problem(ref, err)
-		} else {
+		own := ref == e.ownRef // this machine has what it pushed there
+		switch {
+		case err == nil:
 			e.others = append(e.others, v)
+		case own:
+		case v != nil && v.old:
+			e.blocked(fmt.Errorf("%s: an earlier version of oacp sent mail there, which does not arrive here: update its machine", ref))
+		default: // it stays on the remote for the versions that can read it
+			e.problem(ref, err)
 		}
-		e.cache.Seen[ref] = seen{Commit: e.machines[ref], Foreign: err != nil}
+		e.cache.Seen[ref] = seen{Commit: e.machines[ref], Foreign: err != nil && !own}
 	}
 	if e.old != nil {
 		e.others, e.unfolded = append(e.others, e.old), true
