@@ -1,6 +1,14 @@
 package agent
 
-import "slices"
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
 
 // A Program is a program that runs agents, with what was observed when a release of it ran against a
 // scripted model.
@@ -32,17 +40,48 @@ type Program struct {
 	asksIf string
 }
 
+// Installed returns the version of the program on the PATH, "" if it is unknown. It starts nothing: the installers of these programs
+// name the file by its version, or put a package.json above it.
+func (p *Program) Installed() string {
+	path, err := exec.LookPath(p.Command[0])
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	if err != nil {
+		return ""
+	}
+	if name := filepath.Base(path); isVersion(name) {
+		return name
+	}
+	const highest = 3
+	for range highest {
+		path = filepath.Dir(path)
+		var described struct{ Version string }
+		data, err := os.ReadFile(filepath.Join(path, "package.json"))
+		if err == nil && json.Unmarshal(data, &described) == nil && isVersion(described.Version) {
+			return described.Version
+		}
+	}
+	return ""
+}
+
+// isVersion reports whether the text is three numbers with dots between.
+func isVersion(text string) bool {
+	parts := strings.Split(text, ".")
+	return len(parts) == 3 && !slices.ContainsFunc(parts, func(part string) bool { _, err := strconv.ParseUint(part, 10, 32); return err != nil })
+}
+
 // npm returns the command that installs packages.
 func npm(packages string) string { return "npm install -g " + packages }
 
 var knownPrograms = []Program{
 	{
 		Name: "claude", Driver: "claude", Command: []string{"claude"}, Install: npm("@anthropic-ai/claude-code"),
-		Version: "2.1.329", Turn: true, Resume: "yes", Permissions: "asks", Usage: "tokens, cost", LiveMail: "hooks",
+		Version: "2.1.332", Turn: true, Resume: "yes", Permissions: "asks", Usage: "tokens, cost", LiveMail: "hooks",
 	},
 	{
 		Name: "codex", Driver: "codex", Command: []string{"codex"}, Install: npm("@openai/codex"),
-		Version: "0.169.0", Turn: true, Resume: "yes", Permissions: "sandbox, asks", Usage: "tokens", LiveMail: "hooks",
+		Version: "0.171.0", Turn: true, Resume: "yes", Permissions: "sandbox, asks", Usage: "tokens", LiveMail: "hooks",
 	},
 	{
 		Name: "gemini", Driver: "acp", Command: []string{"gemini", "--acp"}, Install: npm("@google/gemini-cli"),

@@ -5,9 +5,11 @@ package inspection
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/live/setup"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/doctor"
@@ -60,10 +62,26 @@ func Workspace(ctx context.Context, w *mailbox.Workspace, report *doctor.Report,
 		}
 		report.Add(doctor.Finding{Category: doctor.Categories[0], Name: f.Path, Severity: doctor.SeverityWarning, Message: strings.TrimPrefix(e.Error(), f.Path+": "), Hint: hint})
 	}
-	report.Add(setup.Inspect(setup.Options{Workspace: w, Getenv: o.Getenv}, o.WorkingDir)...)
+	live := setup.Inspect(setup.Options{Workspace: w, Getenv: o.Getenv}, o.WorkingDir)
+	report.Add(append(live, versions(live)...)...)
 	sessions, err := setup.InspectErrors(w, o.Now)
 	report.Add(sessions...)
 	return err
+}
+
+// versions compares the programs that are set up, by the findings, with the releases that were tested.
+func versions(live []doctor.Finding) (findings []doctor.Finding) {
+	for _, p := range agent.KnownPrograms() {
+		isSetUp := slices.ContainsFunc(live, func(f doctor.Finding) bool { return strings.HasPrefix(f.Name, p.Name+" (") })
+		if there := p.Installed(); isSetUp && there != "" {
+			message := there + " is installed, which was tested"
+			if there != p.Version {
+				message = there + " is installed; tested with " + p.Version
+			}
+			findings = append(findings, doctor.Finding{Category: live[0].Category, Name: p.Name, Severity: doctor.SeverityOK, Message: message})
+		}
+	}
+	return findings
 }
 
 // autonomyOf returns the mode of an agent under oacp run, or why oacp run does not start: the settings are invalid or, with

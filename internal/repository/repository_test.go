@@ -59,7 +59,7 @@ var imports = map[string][]string{
 	"turn/track": {"schema", "validate", "mailbox", "mailbox/conversation", "mailbox/project", "mailbox/trust", "mailbox/watch"},
 	"live/setup": {"schema", "mailbox", "mailbox/doctor", "live"},
 
-	"internal/inspection": {"schema", "mailbox", "mailbox/doctor", "mailbox/project", "mailbox/settings", "turn", "turn/notify", "live/setup"},
+	"internal/inspection": {"agent", "schema", "mailbox", "mailbox/doctor", "mailbox/project", "mailbox/settings", "turn", "turn/notify", "live/setup"},
 
 	"internal/durable":   {"internal/process"},
 	"internal/exclusive": {"internal/durable", "internal/orphans"},
