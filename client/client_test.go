@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -8,14 +9,17 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/oacp-go/oacp/client"
 	"github.com/oacp-go/oacp/internal/testing/check"
 	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/signing"
 	"github.com/oacp-go/oacp/turn/track"
 )
 
@@ -264,6 +268,41 @@ func TestOnceToAll(t *testing.T) {
 	d.Type = schema.Notification
 	if r, err := newClient(t, w, "claude").Send(t.Context(), d); r != nil || codeOf(err) != "usage" {
 		t.Errorf("sent %+v, %v; want a refusal", r, err)
+	}
+}
+
+// TestForgedOnce checks that a key sends nothing that somebody else wrote into the journal.
+func TestForgedOnce(t *testing.T) {
+	t.Parallel()
+	dir, home := t.TempDir(), t.TempDir()
+	mailboxtest.NewIn(t, dir, "claude", "codex")
+	w := mailboxtest.OpenWith(t, dir, trust.Options(func() (string, error) { return home, nil }))
+	if _, err := signing.NewStore(home).Generate("claude", time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "agents/claude/config.yaml"), []byte("signing: {sign_messages: true}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c := newClient(t, w, "claude")
+	draft := client.Draft{Message: mailboxtest.Draft("codex"), Once: "k"}
+	first, err := c.Send(t.Context(), draft)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := c.Send(t.Context(), draft); err != nil || again.Message().ID != first.Message().ID {
+		t.Errorf("again: %+v, %v; want the first receipt", again, err)
+	}
+	journal := filepath.Join(dir, "state/turns/claude.jsonl")
+	data, err := os.ReadFile(journal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := bytes.ReplaceAll(data, []byte(`"subject":"`), []byte(`"subject":"EVIL `))
+	if err := os.WriteFile(journal, changed, 0o644); err != nil || bytes.Equal(changed, data) {
+		t.Fatalf("nothing to change in %s, %v", data, err)
+	}
+	if sent, err := c.Send(t.Context(), draft); !errors.Is(err, mailbox.ErrNotSealed) {
+		t.Errorf("sent %+v, %v; want it refused", sent, err)
 	}
 }
 

@@ -166,7 +166,7 @@ func (p *Prepared) Send(ctx context.Context) (r *Receipt, err error) {
 	case p.request != nil && p.Message.Answers(p.request.Message) && !p.again:
 		return p.answer(ctx)
 	case p.once != "":
-		if p.Message, err = track.Once(c.w, c.agent, p.once, p.Message); err != nil {
+		if p.Message, err = track.Once(c.w, c.agent, p.once, p.Message, p.options.Sign); err != nil {
 			return nil, err
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/signing"
 	"github.com/oacp-go/oacp/validate"
 )
 
@@ -90,6 +91,36 @@ func (b *batch) compose(o *outgoing) (err error) {
 	}
 	return nil
 }
+
+// Seal gives a draft that is to be sent later the signature that Send makes for it, if asked is set or its sender signs what it
+// sends. CheckSeal then tells it from a draft of others who can write where it waits. The draft has an id, a time and a priority.
+func (w *Workspace) Seal(draft *schema.Message, asked bool) error {
+	m := *draft
+	m.Auth, m.File = "", ""
+	data, err := schema.Encode(&m)
+	if err == nil {
+		_, err = w.sign(w, &m, data, asked)
+	}
+	if _, hasNone := errors.AsType[*signing.NoKeyError](err); hasNone { // Send says so
+		err = nil
+	}
+	draft.Auth = m.Auth
+	return err
+}
+
+// CheckSeal returns an error that matches ErrNotSealed if the sender signs what it sends, and has not sealed the draft.
+func (w *Workspace) CheckSeal(draft *schema.Message, asked bool) error {
+	m := *draft
+	err := w.Seal(&m, asked)
+	if err == nil && m.Auth != "" && m.Auth != draft.Auth {
+		err = fmt.Errorf("message %s of %s %w", m.ID, m.From, ErrNotSealed)
+	}
+	return err
+}
+
+// ErrNotSealed is returned for a draft of a sender who signs that others may have written.
+var ErrNotSealed = failure.New("not_sealed", "waited to be sent without the signature that it would get",
+	"somebody else wrote it into the journal, or the keys of its sender have changed; it is not sent")
 
 func checkAgent(w *Workspace, agent schema.AgentName, others []schema.AgentName, create bool) error {
 	switch {

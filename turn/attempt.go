@@ -17,6 +17,7 @@ import (
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn/track"
 )
@@ -60,9 +61,18 @@ func (k *worker) workOn(ctx context.Context, held claim, it *item, do action) ou
 	case try:
 		return k.attempt(ctx, held, it, m, raw)
 	case giveUp:
-		return k.deadLetter(it, m, &rec)
+		return k.deadLetter(it, m, k.unquoted(&rec))
 	}
 	return k.conclude(it)
+}
+
+// unquoted returns the record of a message without the texts of earlier turns, for an agent that signs what it sends: others may
+// have written them into the journal.
+func (c *closer) unquoted(rec *track.Record) *track.Record {
+	if trust.Signs(c.workspace, c.config.Agent) {
+		rec.Reason, rec.Output = "oacp status "+rec.ID.Short()+" shows how the last one ended", ""
+	}
+	return rec
 }
 
 // read reads the message of an item.
@@ -258,7 +268,7 @@ func (k *worker) turn(ctx context.Context, driver agent.Driver, request agent.Re
 // with Once only a few times.
 func (k *worker) record(ctx context.Context, rec *track.Record, f track.Fact) error {
 	for tries := 1; ; tries++ {
-		err := k.journal.Append(f, true)
+		err := k.append(f, true)
 		if err == nil {
 			return nil
 		}

@@ -198,7 +198,7 @@ func (k *worker) tooMany(it *item, m *schema.Message, turns int) outcome {
 	rec, _ := k.journal.Get(it.Key)
 	rec.Envelope, rec.Attempts = it.Envelope, turns
 	rec.Reason = cmp.Or(rec.Reason, "the last one, on another machine or without its journal, never ended")
-	return k.deadLetter(it, m, &rec)
+	return k.deadLetter(it, m, k.unquoted(&rec))
 }
 
 // endClaim gives up the claim on a message, unless a retry, or work that follows an outcome, is left to do here. It keeps

@@ -25,12 +25,12 @@ type closer struct {
 	times schema.Clock
 }
 
-// deadLetter gives a message up: it becomes a dead letter, and its sender gets a bounce.
+// deadLetter gives a message up: it becomes a dead letter, and its sender gets a bounce. Rec has how the last turn ended.
 func (c *closer) deadLetter(it *item, m *schema.Message, rec *track.Record) outcome {
 	reason := fmt.Sprintf("given up after %s: %s", spelling.Plural(rec.Attempts, "turn"), rec.Reason)
 	f := track.Dead.About(rec)
 	f.Reason, f.Send = reason, c.bounce(m, rec, reason)
-	if err := c.journal.Append(f, true); err != nil {
+	if err := c.append(f, true); err != nil {
 		return outcome{item: it, failure: err}
 	}
 	o := c.conclude(it)
@@ -62,7 +62,7 @@ func (r *Runner) deadLetterFile(e mailbox.Entry) outcome {
 	f.Reason = "the file is not a valid message: " + reason.Error()
 	f.Send = r.closer.bounce(m, &rec, f.Reason)
 	if there, _ := r.journal.Get(rec.Key); there.Outcome != track.Dead || there.Settled { // not tried before
-		if err := r.journal.Append(f, true); err != nil {
+		if err := r.closer.append(f, true); err != nil {
 			return outcome{failure: err}
 		}
 	}
@@ -179,9 +179,9 @@ func (c *closer) sendUnsent(rec *track.Record) error {
 		kind, event = track.Bounced, EventBounced.about(rec)
 	}
 	var slot track.Slot
-	var refused error // why it can never be sent
-	draft, err := c.fit(rec)
-	if err == nil && kind == track.Answered && c.config.Contract != nil && !draft.Marks.Declined {
+	draft, refused, err := c.proven(rec)
+	isForged := refused != nil
+	if err == nil && refused == nil && kind == track.Answered && c.config.Contract != nil && !draft.Marks.Declined {
 		refused, err = permanently(c.config.Contract(context.Background(), draft))
 	}
 	if err == nil {
@@ -205,13 +205,13 @@ func (c *closer) sendUnsent(rec *track.Record) error {
 	case refused != nil:
 		f, event = track.Unsendable.Of(&rec.Envelope), EventUnsendable.about(rec)
 		f.Reason, event.Reason, event.Err = refused.Error(), refused.Error(), refused
-		if kind == track.Answered && !isRecalled(refused) {
+		if kind == track.Answered && !isForged && !isRecalled(refused) {
 			f.Send = c.unanswered(rec, draft, refused)
 		}
 	case isSilent:
 		event.Kind, event.Reason = EventBounced, "the turn ended without an answer"
 	}
-	if err := c.journal.Append(f, f.Send != nil); err != nil {
+	if err := c.append(f, f.Send != nil); err != nil {
 		return err
 	}
 	if !isSilent || slot == (track.Slot{}) {

@@ -319,7 +319,7 @@ func (r *Runner) report(it *item, d decision) {
 func (r *Runner) trip(it *item, t *tripped) {
 	notice := r.closer.boundNotice(&it.Envelope, t.reason, t.remedy)
 	f := track.Fact{Kind: track.Bound, Envelope: t.about, Reason: t.reason, Send: notice}
-	if err := r.journal.Append(f, true); err != nil {
+	if err := r.closer.append(f, true); err != nil {
 		r.events.problem(EventProblem.of(&it.Envelope), err)
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -74,24 +75,48 @@ func (c *closer) refusal(m *schema.Message, rec *track.Record, err error) *schem
 	return &draft
 }
 
-// fit returns the unsent answer or bounce of a message in a form that can be sent. If it is too long, fit cuts
-// it and writes the complete text to a file that the message names.
-func (c *closer) fit(rec *track.Record) (*schema.Message, error) {
-	draft, text := *rec.Unsent, rec.Unsent.Body.Text
-	if utf8.RuneCountInString(text) <= schema.MaxBody {
-		return &draft, nil
+// fit returns an answer or bounce in a form that can be sent. If it is too long, fit cuts it, and file is to have the whole text.
+func (c *closer) fit(k track.Key, draft schema.Message) (_ *schema.Message, file string) {
+	if text := draft.Body.Text; utf8.RuneCountInString(text) > schema.MaxBody {
+		file = track.TurnsFolder + "/" + string(c.config.Agent) + ".answers/" + string(k.ID) + "." + k.Fingerprint + ".txt"
+		draft.Body = schema.TextValue(fmt.Sprintf("%s\n\n[This answer was cut, because a message has at most %d characters. The whole answer is in %s of the workspace.]",
+			visible.Cut(text, maxCut), schema.MaxBody, file))
 	}
-	folder := track.TurnsFolder + "/" + string(c.config.Agent) + ".answers"
-	if err := c.workspace.MakeStateFolder(folder); err != nil {
-		return nil, err
+	return &draft, file
+}
+
+// proven returns the unsent answer or bounce of a message in a form that can be sent, and why it can never be sent: no Runner of
+// the agent wrote it.
+func (c *closer) proven(rec *track.Record) (draft *schema.Message, refused, err error) {
+	draft, file := c.fit(rec.Key, *rec.Unsent)
+	err = c.check(draft)
+	refused, err = permanently(errors.Is(err, mailbox.ErrNotSealed), err)
+	if err == nil && refused == nil && file != "" {
+		if err = c.workspace.MakeStateFolder(path.Dir(file)); err == nil {
+			err = durable.ReplaceFile(c.workspace.Root(), c.workspace.Dir(), file, []byte(rec.Unsent.Body.Text), 0o644)
+		}
 	}
-	name := folder + "/" + string(rec.ID) + "." + rec.Fingerprint + ".txt"
-	if err := durable.ReplaceFile(c.workspace.Root(), c.workspace.Dir(), name, []byte(text), 0o644); err != nil {
-		return nil, err
+	return draft, refused, err
+}
+
+// append writes a fact to the journal. It seals the message to send, because others may write to the journal.
+func (c *closer) append(f track.Fact, isDurable bool) error {
+	if f.Send != nil && f.Send.From == c.config.Agent {
+		sealed, _ := c.fit(f.Key, *f.Send)
+		if err := c.workspace.Seal(sealed, false); err != nil {
+			return err
+		}
+		f.Send.Auth = sealed.Auth
 	}
-	draft.Body = schema.TextValue(fmt.Sprintf("%s\n\n[This answer was cut, because a message has at most %d characters. The whole answer is in %s of the workspace.]",
-		visible.Cut(text, maxCut), schema.MaxBody, name))
-	return &draft, nil
+	return c.journal.Append(f, isDurable)
+}
+
+// check returns an error that matches mailbox.ErrNotSealed for a message that no Runner of the agent wrote.
+func (c *closer) check(draft *schema.Message) error {
+	if draft.From != c.config.Agent && draft.From != mailbox.Postmaster {
+		return fmt.Errorf("message %s of %s %w", draft.ID, draft.From, mailbox.ErrNotSealed)
+	}
+	return c.workspace.CheckSeal(draft, false)
 }
 
 // unanswered makes the bounce that takes the place of an answer that cannot be sent, or nil if its
@@ -101,8 +126,8 @@ func (c *closer) unanswered(rec *track.Record, answer *schema.Message, reason er
 		return nil
 	}
 	text := fmt.Sprintf("%s handled message %s, but its answer cannot be sent: %v\n\nThe answer was:\n\n%s",
-		c.config.Agent, rec.ID, reason, secrets.Redact(rec.Unsent.Body.Text))
-	return c.makeBounce(*answer, rec, "Not answered: "+rec.Subject, text)
+		c.config.Agent, rec.ID, reason, secrets.Redact(answer.Body.Text))
+	return c.makeBounce(*answer, rec, "Not answered: "+strings.TrimPrefix(answer.Subject, "Re: "), text)
 }
 
 // makeBounce turns a draft into a bounce.
@@ -170,7 +195,12 @@ func (c *closer) boundNotice(m *track.Envelope, reason, remedy string) *schema.M
 // send sends a draft that has its id. Sending it again after an error is safe. permanent reports
 // that no further try can succeed.
 func (c *closer) send(draft *schema.Message) (permanent bool, err error) {
-	_, err = c.workspace.Send(context.Background(), *draft, &mailbox.SendOptions{Notices: true, Impatient: true})
+	if err := c.check(draft); err != nil {
+		return errors.Is(err, mailbox.ErrNotSealed), err
+	}
+	unsealed := *draft
+	unsealed.Auth = "" // Send signs it
+	_, err = c.workspace.Send(context.Background(), unsealed, &mailbox.SendOptions{Notices: true, Impatient: true})
 	var queued *mailbox.QueuedError
 	var unsynced *mailbox.NotDurableError
 	var unknown *mailbox.UnknownAgentError

@@ -101,6 +101,7 @@ func (k *worker) fail(ctx context.Context, it *item, m *schema.Message, rec *tra
 		return outcome{item: it, started: true, done: gone}
 	}
 	after, _ := k.journal.Get(rec.Key)
+	after.Reason, after.Output = f.Reason, f.Output // others may write the journal
 	o := k.deadLetter(it, m, &after)
 	o.started = true
 	return o

@@ -192,6 +192,9 @@ func TestNoticesAreSigned(t *testing.T) {
 	if notice.From != "claude" || len(notice.To) != 1 || !notice.IsFor("codex") || !notice.IsNotice() {
 		t.Fatalf("the notice is %+v", notice)
 	}
+	if err := w.Seal(notice, false); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := c.send(notice); err != nil {
 		t.Fatal(err)
 	}

@@ -200,20 +200,32 @@ func askedBack(ctx context.Context, w *mailbox.Workspace, request *schema.Messag
 }
 
 // Once returns the message to send for a key of the caller's choice: the draft, with an id and a time from now on, or what an
-// earlier call with the same key returned. Callers hold the agent's Lock until it is sent.
-func Once(w *mailbox.Workspace, agent schema.AgentName, key string, draft schema.Message) (schema.Message, error) {
+// earlier call with the same key returned. Sign requires a signature. The error matches mailbox.ErrNotSealed if others wrote
+// that message. Callers hold the agent's Lock until it is sent.
+func Once(w *mailbox.Workspace, agent schema.AgentName, key string, draft schema.Message, sign bool) (schema.Message, error) {
 	h, err := ReadHistory(w, agent)
 	if err != nil {
 		return draft, err
 	}
 	k := Key{Fingerprint: Fingerprint([]byte("once"), []byte(key))}
 	if rec := h.Records[k]; rec != nil && rec.Once != nil {
-		return *rec.Once, nil
+		noted := *rec.Once
+		err := w.CheckSeal(&noted, sign)
+		if noted.From != agent {
+			err = fmt.Errorf("message %s of %s %w", noted.ID, noted.From, mailbox.ErrNotSealed)
+		}
+		noted.Auth = ""
+		return noted, err
 	}
 	at := time.Now()
 	draft.CreatedAt = schema.NewTimestamp(at)
 	if draft.ID, err = schema.NewID(at, agent, draft.Type, schema.LongRand, rand.Reader); err != nil {
 		return draft, err
 	}
-	return draft, appendFacts(w, agent, Fact{Kind: once, Envelope: Envelope{Key: k}, Send: &draft})
+	draft.Priority = cmp.Or(draft.Priority, schema.DefaultPriority)
+	noted := draft
+	if err := w.Seal(&noted, sign); err != nil {
+		return draft, err
+	}
+	return draft, appendFacts(w, agent, Fact{Kind: once, Envelope: Envelope{Key: k}, Send: &noted})
 }
