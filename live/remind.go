@@ -42,7 +42,7 @@ func (h *Hook) remind(ctx context.Context, dir *durable.Dir, s *Session, e Event
 	}
 	asked := make(map[schema.ID]bool)
 	for _, r := range owed.Theirs {
-		asked[r.ID] = true
+		asked[r.ID] = r.Answer == ""
 	}
 	before := s.Requests
 	s.Requests = make(map[schema.ID]time.Time)

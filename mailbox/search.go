@@ -51,16 +51,6 @@ func (l *Listing) Only(want func(schema.AgentName, Box) bool) *Listing {
 	return &only
 }
 
-// Having returns the listing without the names that are not wanted.
-func (l *Listing) Having(want NameFilter) *Listing {
-	having := *l
-	having.names = make(map[folder][]string, len(l.names))
-	for in, names := range l.names {
-		having.names[in] = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !want(name) })
-	}
-	return &having
-}
-
 // SearchNamed searches the files that have one of these names. It lists no box.
 func SearchNamed(ctx context.Context, w *Workspace, names []string, match func(*schema.Message) bool) ([]Entry, error) {
 	agents, err := w.Agents()

@@ -61,7 +61,12 @@ func TestOwedInEveryStage(t *testing.T) {
 	if err := errors.Join(os.MkdirAll(filepath.Dir(staged), 0o755), os.Rename(inbox.Path, staged)); err != nil {
 		t.Fatal(err)
 	}
-	check("not delivered", "q codex stored")
+	if mine, theirs := owedBy(t, w, "codex"); len(mine)+len(theirs) > 0 {
+		t.Errorf("codex owes %q and is owed %q before anything is delivered", mine, theirs)
+	}
+	if mine, theirs := owedBy(t, w, "claude"); len(mine) > 0 || !slices.Equal(theirs, []string{"q codex stored"}) {
+		t.Errorf("not delivered: claude owes %q and is owed %q", mine, theirs)
+	}
 	if err := os.Rename(staged, inbox.Path); err != nil {
 		t.Fatal(err)
 	}
@@ -79,8 +84,15 @@ func TestOwedInEveryStage(t *testing.T) {
 	reply := conversation.Reply(back, "claude")
 	reply.Body = schema.TextValue("because")
 	answer.Type = schema.Notification
-	send(t, w, reply, answer)
-	check("answered")
+	for _, m := range send(t, w, reply, answer) {
+		if mine, theirs := owedBy(t, w, m.To[0]); len(mine) > 0 || len(theirs) != 1 || !strings.HasSuffix(theirs[0], " answered") {
+			t.Errorf("%s owes %q and is owed %q, want the request whose answer it has not seen", m.To[0], mine, theirs)
+		}
+		if err := track.NoteNoticed(w, m.To[0], []track.Key{track.KeyOf(m)}, track.Noticed{Holder: track.Person}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check("answered and shown")
 
 	send(t, w, question("dead"))
 	pending := entries(t, w, "codex", mailbox.Inbox)
@@ -97,7 +109,9 @@ func TestPostmasterOwesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorkspace(t)
 	m := question("Why?")
-	m.ID, m.CreatedAt, m.Priority, m.To = "msg-20260313T1430Z-claude-aaaa", "2026-03-13T14:30:00Z", schema.P2, []schema.AgentName{mailbox.Postmaster, "codex"}
+	now := time.Now().UTC()
+	m.ID = schema.ID("msg-" + now.Format("20060102T1504Z") + "-claude-aaaa")
+	m.CreatedAt, m.Priority, m.To = schema.NewTimestamp(now), schema.P2, []schema.AgentName{mailbox.Postmaster, "codex"}
 	data, err := schema.Encode(&m)
 	if err == nil {
 		err = os.WriteFile(filepath.Join(w.Dir(), schema.BoxPath("claude", mailbox.Outbox), m.FileName()), data, 0o644)
@@ -184,15 +198,17 @@ func TestOwedReadsWhatMatters(t *testing.T) {
 			}
 		}
 		for _, agent := range agents {
-			visible := func(m schema.Message) bool { return sent[m.ID] || len(where[m.ID]) > 0 }
+			visible := func(m schema.Message, to schema.AgentName) bool { // in the mailbox of the agent
+				return m.From == agent && sent[m.ID] || to == agent && slices.Contains(where[m.ID], agent)
+			}
 			var want []string
 			for _, m := range all {
 				for _, to := range m.To {
-					if !m.Type.IsRequest() || !visible(m) || m.From != agent && to != agent || m.ExpiredAt(time.Now()) {
+					if !m.Type.IsRequest() || !visible(m, to) || m.ExpiredAt(time.Now()) {
 						continue
 					}
 					answered := slices.ContainsFunc(all, func(a schema.Message) bool {
-						return a.From == to && (sent[a.ID] || slices.Contains(where[a.ID], m.From)) && a.Answers(&m)
+						return a.From == to && (sent[a.ID] || m.From == agent && slices.Contains(where[a.ID], agent)) && a.Answers(&m)
 					})
 					if !answered {
 						want = append(want, fmt.Sprint(m.ID, " ", to))
@@ -209,7 +225,9 @@ func TestOwedReadsWhatMatters(t *testing.T) {
 					t.Errorf("seed %d: what %s is about is not in the order of age: %+v", seed, agent, list)
 				}
 				for _, r := range list {
-					got = append(got, fmt.Sprint(r.ID, " ", r.To))
+					if r.Answer == "" {
+						got = append(got, fmt.Sprint(r.ID, " ", r.To))
+					}
 				}
 			}
 			slices.Sort(want)
@@ -221,10 +239,10 @@ func TestOwedReadsWhatMatters(t *testing.T) {
 	}
 }
 
-// randomMessage returns the i-th message: within three days, to any of the other agents, often about
+// randomMessage returns the i-th message: three weeks old, to any of the other agents, often about
 // an earlier message, of which it may seem older.
 func randomMessage(random *rand.Rand, i int, agents []schema.AgentName, earlier []schema.Message) schema.Message {
-	at := time.Date(2026, 3, 13, 0, 0, 0, 0, time.UTC).Add(time.Duration(random.IntN(72*3600)) * time.Second)
+	at := time.Now().UTC().Add(-20*24*time.Hour + time.Duration(random.IntN(72*3600))*time.Second)
 	others := slices.Clone(agents)
 	random.Shuffle(len(others), func(a, b int) { others[a], others[b] = others[b], others[a] })
 	m := schema.Message{

@@ -89,7 +89,7 @@ func (d *delivery) composeFlags() []cli.Flag {
 		&cli.StringFlag{Name: "body-file", Usage: "read the body from `FILE`, - for standard input", Destination: &d.bodyFile},
 		&cli.StringFlag{Name: "from", Usage: "the sender is `AGENT` (default: $OACP_AGENT)", Destination: (*string)(&d.from)},
 		&cli.GenericFlag{Name: "priority", Usage: "`PRIORITY` is P0 (urgent), P1, P2 (normal) or P3 (low)", Value: command.Priority(&d.fields.Priority)},
-		&cli.GenericFlag{Name: "expires", Aliases: []string{"by"}, Category: command.Rare, Usage: "expire after `TIME`, such as 90s, 30m or 7d, or at YYYY-MM-DDTHH:MM:SSZ: then it gets no turn, and is owed no answer", Value: command.Parsed(&d.fields.ExpiresAt, d.parseExpiry)},
+		&cli.GenericFlag{Name: "expires", Aliases: []string{"by"}, Category: command.Rare, Usage: "expire after `TIME`, such as 90s, 30m or 7d, or at YYYY-MM-DDTHH:MM:SSZ: if it is unanswered then, it gets no turn, nobody owes an answer, and oacp owed says so", Value: command.Parsed(&d.fields.ExpiresAt, d.parseExpiry)},
 		&cli.StringFlag{Name: "channel", Category: command.Rare, Usage: "the channel is `NAME`, a label of your choice", Destination: &d.fields.Channel},
 		&cli.StringFlag{Name: "related-pr", Category: command.Rare, Usage: "the message is about pull request `NUMBER`", Destination: &d.fields.RelatedPR},
 		&cli.StringFlag{Name: "related-packet", Category: command.Rare, Usage: "the message is about the packet `NAME`", Destination: &d.fields.RelatedPacket},

@@ -287,6 +287,8 @@ func printReplies(p track.Progress, s *command.Streams) {
 	for _, r := range p.Replies {
 		what := "reply: "
 		switch {
+		case r.Answers && r.Outdated:
+			what = "before the restore:"
 		case r.Declines:
 			what = "declined:"
 		case r.Answers:
@@ -309,10 +311,12 @@ func newOwedCommand(s *command.Streams) *cli.Command {
 		ArgsUsage: "[PROJECT] [--agent AGENT]",
 		Description: `owed lists the requests that wait for this agent's answer, then its own requests that
 wait for others, oldest first. A request that was acknowledged without an answer is
-still owed; once its deadline (--by) has passed, it is not, and it gets no turn. A task_request waits for a final reply: oacp reply
---ack or --final makes a notification final. A last line counts the messages that are
-new to the agent, as oacp next would show them: what it was shown by a process that has
-ended is new again.
+still owed, for 30 days. An answer ends it for the recipient; its sender has it in the
+list until the answer was shown. Once its deadline (send --by) has passed, nobody owes
+an answer and the request gets no turn: a last list has those that are still pending.
+A task_request waits for a final reply: oacp reply --ack or --final makes a notification
+final. A last line counts the messages that are new to the agent, as oacp next would
+show them: what it was shown by a process that has ended is new again.
 
 EXAMPLES:
    oacp owed --agent codex
@@ -344,20 +348,39 @@ func printOwed(w *mailbox.Workspace, owed track.Owed, s *command.Streams) {
 	if owed.Unread > 0 {
 		defer s.Printf("%s: %s\n", spelling.Plural(owed.Unread, "new message"), showsNew(w, owed.Agent))
 	}
-	if len(owed.Mine)+len(owed.Theirs) == 0 {
-		s.Printf("%s: nothing owed\n", owed.Agent)
-		return
-	}
-	if len(owed.Mine) > 0 {
-		s.Printf("%s owes %s:\n", owed.Agent, spelling.Plural(len(owed.Mine), "answer"))
-		printOpen(owed.Mine, "From", func(r track.OpenRequest) schema.AgentName { return r.From }, s)
-	}
-	if len(owed.Theirs) > 0 {
-		if len(owed.Mine) > 0 {
-			s.Printf("\n")
+	from := func(r track.OpenRequest) schema.AgentName { return r.From }
+	to := func(r track.OpenRequest) schema.AgentName { return r.To }
+	unread := 0
+	for _, r := range owed.Theirs {
+		if r.Answer != "" {
+			unread++
 		}
-		s.Printf("%s waits for %s:\n", owed.Agent, spelling.Plural(len(owed.Theirs), "answer"))
-		printOpen(owed.Theirs, "To", func(r track.OpenRequest) schema.AgentName { return r.To }, s)
+	}
+	waits := fmt.Sprintf("%s waits for %s", owed.Agent, spelling.Plural(len(owed.Theirs)-unread, "answer"))
+	switch {
+	case unread == len(owed.Theirs):
+		waits = fmt.Sprintf("%s has %s to read", owed.Agent, spelling.Plural(unread, "answer"))
+	case unread > 0:
+		waits += fmt.Sprintf(", and has %d to read", unread)
+	}
+	separator := ""
+	for _, list := range []struct {
+		requests     []track.OpenRequest
+		heading, who string
+		other        func(track.OpenRequest) schema.AgentName
+	}{
+		{owed.Mine, fmt.Sprintf("%s owes %s", owed.Agent, spelling.Plural(len(owed.Mine), "answer")), "From", from},
+		{owed.Theirs, waits, "To", to},
+		{owed.Expired, "expired without an answer; they get no turn, and nobody owes one", "To", to},
+	} {
+		if len(list.requests) > 0 {
+			s.Printf("%s%s:\n", separator, list.heading)
+			printOpen(list.requests, list.who, list.other, s)
+			separator = "\n"
+		}
+	}
+	if len(owed.Mine)+len(owed.Theirs) == 0 {
+		s.Printf("%s%s: nothing owed\n", separator, owed.Agent)
 	}
 }
 
@@ -381,14 +404,23 @@ func printOpen(requests []track.OpenRequest, title string, other func(track.Open
 	t.print()
 }
 
-// openText returns the stage of a request, the last reply and the expiry.
+// openText returns the stage of a request, the last reply and the deadline.
 func openText(r track.OpenRequest, s *command.Streams) string {
 	now := s.Now()
 	text := stageWord(r.Stage, s) + visible.Line(r.Said(now))
-	if n := len(r.Replies); n > 0 && !r.Replies[n-1].AsksBack() {
+	switch n := len(r.Replies); {
+	case r.Answer != "":
+		text += fmt.Sprintf(", %s is new", visible.Line(r.Answer.Short()))
+	case n > 0 && r.Replies[n-1].Answers: // which a restore made outdated
+		text += ", restored since " + visible.Line(r.Replies[n-1].ID.Short())
+	case n > 0 && !r.Replies[n-1].AsksBack():
 		text += fmt.Sprintf(", %s sent", r.Replies[n-1].Type)
 	}
-	if r.ExpiresAt != "" {
+	switch {
+	case r.ExpiresAt == "":
+	case r.Stage == track.StageExpired:
+		text += " " + spelling.Age(r.ExpiresAt.Time(), now) + " ago"
+	case r.Answer == "":
 		text += ", expires in " + spelling.Age(now, r.ExpiresAt.Time())
 	}
 	return text

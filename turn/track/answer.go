@@ -168,17 +168,18 @@ func slotOf(ctx context.Context, w *mailbox.Workspace, request *schema.Message, 
 	if err != nil {
 		return slot, err
 	}
-	if rec != nil && rec.isEarlier(last.Message, last.Modified) {
+	if rec != nil && rec.isOutdated(last.Message, last.Modified) {
 		return slot, nil
 	}
 	isOwn := rec != nil && rec.Running && rec.isOwn() && !last.Message.CreatedAt.Time().Before(inSeconds(rec.Started))
 	return Slot{Answer: last.Message, Path: last.Path, OfThisTurn: isOwn}, nil
 }
 
-// isEarlier reports whether a reply, in a file that was written then, was sent before a person restored the message.
-func (rec *Record) isEarlier(reply *schema.Message, modified time.Time) bool {
-	at := reply.CreatedAt.Time()
-	return at.Before(inSeconds(rec.Revived)) || at.Equal(inSeconds(rec.Revived)) && modified.Before(rec.Revived)
+// isOutdated reports whether an answer, whose file was written at that time, does not count any more: the message that it
+// answers was restored since.
+func (rec *Record) isOutdated(answer *schema.Message, modified time.Time) bool {
+	at, restored := answer.CreatedAt.Time(), inSeconds(rec.Revived)
+	return at.Before(restored) || at.Equal(restored) && modified.Before(rec.Revived)
 }
 
 // askedBack returns the last question of the agent about a message that its sender has not answered, or nil.

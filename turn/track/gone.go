@@ -48,7 +48,7 @@ func (p *Progress) trackGone(t *tracker, m *schema.Message, rec *Record, places 
 	p.Stage = StageDone
 	switch {
 	case p.Answer != "":
-		p.answered(true)
+		p.answered()
 	case rec.Outcome != "" || isArchived || isLetter || before == mailbox.Archive:
 	case before == mailbox.Inbox:
 		p.Stage, p.Reason = StageAgentRemoved, "its recipient was removed before it handled the message"
@@ -70,7 +70,7 @@ func (p *Progress) bury(t *tracker, m *schema.Message, reason mailbox.DeadLetter
 	switch {
 	case reason.RecalledBy == "":
 	case p.Answer != "": // on another machine, the recipient had noticed it
-		p.answered(true)
+		p.answered()
 	case mailbox.MayBeElsewhere(t.w, m):
 		p.Recall = &RecallRequest{At: reason.At.Time()}
 		fallthrough

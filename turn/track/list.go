@@ -112,8 +112,6 @@ type Query struct {
 	Priority     schema.Priority
 	// Limit is the largest number of messages, the newest ones; 0 is no limit.
 	Limit int
-	// open limits the list to requests that have not expired.
-	open bool
 	// words are those of Text.
 	words []string
 }
@@ -163,7 +161,7 @@ func (t *tracker) list(ctx context.Context, q Query, listing *mailbox.Listing) (
 func (t *tracker) read(ctx context.Context, q Query, listing *mailbox.Listing, since time.Time) (nodes []Node, err error) {
 	mayFit := func(name string) bool {
 		parsed, err := schema.ParseFileName(name)
-		return err != nil || !parsed.At.Before(since) && (!q.open || parsed.Type.IsRequest())
+		return err != nil || !parsed.At.Before(since)
 	}
 	if q.Box == "" {
 		found, err := listing.Search(ctx, mayFit, q.fits)
@@ -221,7 +219,6 @@ func (q *Query) fits(m *schema.Message) bool {
 		q.From != "" && m.From != q.From,
 		q.To != "" && !m.IsFor(q.To),
 		q.Type != "" && m.Type != q.Type,
-		q.open && (!m.Type.IsRequest() || m.ExpiredAt(time.Now())),
 		q.Conversation != "" && conversation.Of(m) != q.Conversation,
 		q.Priority != "" && cmp.Or(m.Priority, schema.P2) != q.Priority,
 		!q.Since.IsZero() && m.CreatedAt.Time().Before(q.Since),

@@ -2,14 +2,10 @@ package track
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"slices"
 	"time"
 
-	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -18,14 +14,17 @@ import (
 type Owed struct {
 	Agent schema.AgentName `json:"agent"`
 	// Mine are the requests that wait for the agent's answer, and Theirs its own requests that wait for the
-	// answers of others, the oldest first.
+	// answers of others, or whose answer the agent has not been shown, the oldest first.
 	Mine   []OpenRequest `json:"mine"`
 	Theirs []OpenRequest `json:"theirs"`
+	// Expired are requests from and to the agent that are in an inbox, and whose deadline passed without an answer: nobody owes
+	// one any more, and they get no turn.
+	Expired []OpenRequest `json:"expired,omitempty"`
 	// Unread counts the messages in the agent's inbox that are new to it: see News.
 	Unread int `json:"unread"`
 }
 
-// OpenRequest is a request that one of its recipients has not answered, and that has not expired.
+// OpenRequest is a request to one of its recipients.
 type OpenRequest struct {
 	ID   schema.ID        `json:"id"`
 	From schema.AgentName `json:"from"`
@@ -42,8 +41,10 @@ type OpenRequest struct {
 	Reason string `json:"reason,omitempty"`
 	// Working is what the recipient said last about its work on the request.
 	Working *Working `json:"working,omitempty"`
-	// Replies are the recipient's messages about the request, which do not answer it.
-	Replies []Reply `json:"replies,omitempty"`
+	// Answer is the answer of the recipient that the sender has not been shown, if there is one. Replies are all messages of the
+	// recipient about the request.
+	Answer  schema.ID `json:"answer,omitempty"`
+	Replies []Reply   `json:"replies,omitempty"`
 	// Recall is what became of the sender's request to take the request back.
 	Recall *RecallRequest `json:"recall,omitempty"`
 }
@@ -53,8 +54,8 @@ func (r OpenRequest) Said(now time.Time) string {
 	return Progress{Agent: r.To, Stage: r.Stage, Working: r.Working, Replies: r.Replies, Recall: r.Recall}.Said(now)
 }
 
-// OwedBy returns what the agent owes and is owed. A request counts wherever it is, even if it was acknowledged.
-// With a *mailbox.UnreadableError, OwedBy also returns what it could read.
+// OwedBy returns what the agent owes and is owed. A request counts until it is answered, even if it was acknowledged; one that is
+// in no inbox, for KeepFor. With a *mailbox.UnreadableError, OwedBy also returns what it could read.
 func OwedBy(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName) (Owed, error) {
 	owed := Owed{Agent: agent, Mine: []OpenRequest{}, Theirs: []OpenRequest{}}
 	if err := w.CheckAgent(agent); err != nil {
@@ -65,167 +66,139 @@ func OwedBy(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName) (
 	if err != nil {
 		return owed, err
 	}
-	now, last := newMemory(t, agent, all), recall(w, agent)
-	listing := all
-	if last.isValid(now, all) {
-		listing = all.Having(last.mayMatter(all))
-	}
-	nodes, err := t.list(ctx, Query{Agent: agent, open: true}, listing)
+	requests, err := t.requestsOf(ctx, agent, all, &owed)
 	if err != nil {
 		return owed, err
 	}
-	if owed.Unread, err = t.unread(ctx, agent); err != nil {
+	if err := t.repliesTo(ctx, agent, all, requests); err != nil {
 		return owed, err
 	}
-	for _, n := range nodes {
-		m := n.Message
-		isOpen := n.Err != nil // somebody may repair the file
-		for _, p := range n.Recipients {
-			concerns := m.IsFor(p.Agent) && (m.From == agent || p.Agent == agent) && p.Agent != mailbox.Postmaster
-			if n.Err != nil || !concerns || p.Answer != "" {
+	for _, n := range requests {
+		for _, to := range n.Message.To {
+			isMine := to == agent
+			if !isMine && n.Message.From != agent || to == mailbox.Postmaster {
 				continue
 			}
-			isOpen = true // even if its sender took it back: it may be restored
-			if p.Stage == StageRecalled {
-				continue
+			p, err := t.progress(n.Message, to, n.Files)
+			if err != nil {
+				return owed, err
 			}
-			request := OpenRequest{
-				ID: m.ID, From: m.From, To: p.Agent, Type: m.Type, Priority: m.Priority, Subject: m.Subject, CreatedAt: m.CreatedAt,
-				ExpiresAt: m.ExpiresAt, ConversationID: m.ConversationID, Stage: p.Stage, Reason: p.Reason, Working: p.Working, Replies: p.Replies,
-				Recall: p.Recall,
-			}
-			if p.Agent == agent {
-				owed.Mine = append(owed.Mine, request)
-			} else {
-				owed.Theirs = append(owed.Theirs, request)
+			r := openRequest(n.Message, p)
+			switch isUnseen := !isMine && p.Answer != "" && t.isUnseen(agent, p); {
+			case p.Answer != "" && !isUnseen, p.Stage == StageRecalled:
+			case !isUnseen && n.Message.ExpiredAt(t.now):
+				if p.Stage == StageExpired {
+					owed.Expired = append(owed.Expired, r)
+				}
+			case isMine:
+				owed.Mine = append(owed.Mine, r)
+			default:
+				owed.Theirs = append(owed.Theirs, r)
 			}
 		}
-		if isOpen {
-			now.add(n.Files)
-			now.addReplies(t, m.ID)
-		}
-	}
-	if t.unreadable == nil && (now.Old != last.Old || now.Sum != last.Sum || now.Trust != last.Trust) {
-		now.keep(w, agent)
 	}
 	return owed, t.result()
 }
 
-// unread counts the messages in the inbox of an agent that are new to it, as News does.
-func (t *tracker) unread(ctx context.Context, agent schema.AgentName) (n int, err error) {
+func openRequest(m *schema.Message, p Progress) OpenRequest {
+	return OpenRequest{
+		ID: m.ID, From: m.From, To: p.Agent, Type: m.Type, Priority: m.Priority, Subject: m.Subject, CreatedAt: m.CreatedAt,
+		ExpiresAt: m.ExpiresAt, ConversationID: m.ConversationID, Stage: p.Stage, Reason: p.Reason, Working: p.Working,
+		Answer: p.Answer, Replies: p.Replies, Recall: p.Recall,
+	}
+}
+
+// requestsOf returns the requests in the mailbox of an agent, each with its files there and the copies of their recipients. It
+// counts the unread messages in the inbox, and keeps those that are replies.
+func (t *tracker) requestsOf(ctx context.Context, agent schema.AgentName, all *mailbox.Listing, owed *Owed) ([]Node, error) {
 	state, err := t.inbox(agent)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	entries, err := t.w.Inbox(ctx, agent)
-	switch {
-	case ctx.Err() != nil:
-		return 0, context.Cause(ctx)
-	case err != nil:
-		t.unreadable = &mailbox.UnreadableError{Err: err, Agents: []schema.AgentName{agent}}
+	files := all.Only(func(owner schema.AgentName, box mailbox.Box) bool { return owner == agent || box != mailbox.Outbox })
+	found, err := files.Search(ctx, mayBeOwed(all, agent, t.now), func(m *schema.Message) bool {
+		if !m.Marks.Declined { // else it is the reason
+			m.Body = schema.Value{}
+		}
+		return true
+	})
+	if err := t.note(err); err != nil {
+		return nil, err
 	}
-	for _, e := range entries {
-		if e.Err == nil && !e.Message.ExpiredAt(t.now) && state.history.isNew(state.known(e.Message.ID), state.running, t.now) {
-			n++
+	var requests []mailbox.Entry
+	for _, e := range found {
+		m := e.Message
+		if e.Err == nil && e.Agent == agent && e.Box == mailbox.Inbox {
+			if !m.ExpiredAt(t.now) && state.history.isNew(state.known(m.ID), state.running, t.now) {
+				owed.Unread++
+			}
+			if m.ParentID != "" {
+				t.replies[m.ParentID] = append(t.replies[m.ParentID], e)
+			}
+		}
+		if m.Type.IsRequest() && (m.From == agent || m.IsFor(agent)) {
+			requests = append(requests, e)
 		}
 	}
-	return n, nil
+	return slices.DeleteFunc(group(requests), func(n Node) bool { return n.Err != nil }), nil // somebody may repair the file
 }
 
-// memory is what a search for an agent's open requests found. Requests in old files stay answered, so the next search opens
-// only the young files, and the old ones of requests that were open.
-type memory struct {
-	// Trust tells whether the agent's trust changed.
-	Trust string `json:"trust"`
-	// Old is the first name that is not old, and Sum the sum of the old names. If the sum is the same later, no old file was
-	// added, such as one that another machine sent late.
-	Old string `json:"old"`
-	Sum uint64 `json:"sum"`
-	// Names are the names of the files that held open requests, the replies to these, and the replies to those, sorted.
-	Names []string `json:"names"`
-}
-
-const (
-	memoryFolder = "state/owed"
-	maxMemory    = 1 << 20
-	// youngFor is the age, to the hour, of the oldest young file.
-	youngFor = time.Hour
-)
-
-func memoryName(agent schema.AgentName) string { return memoryFolder + "/" + string(agent) + ".json" }
-
-// newMemory returns a memory of no requests.
-func newMemory(t *tracker, agent schema.AgentName, all *mailbox.Listing) *memory {
-	old := t.now.Add(-youngFor).UTC().Format("20060102T15")
-	return &memory{Trust: fmt.Sprint(trust.StampOf(t.w, agent)), Old: old, Sum: sumBefore(old, all), Names: []string{}}
-}
-
-// recall returns what the last search found, or an empty memory.
-func recall(w *mailbox.Workspace, agent schema.AgentName) *memory {
-	last := new(memory)
-	data, err := durable.ReadFile(w.Root(), w.Dir(), memoryName(agent), maxMemory)
-	if err != nil || json.Unmarshal(data, last) != nil {
-		return new(memory)
-	}
-	return last
-}
-
-// sumBefore returns the sum of the hashes of the names that sort before a string. It is the same whatever box a file is in.
-func sumBefore(old string, all *mailbox.Listing) (sum uint64) {
-	for _, name := range all.MessageFiles() {
-		if name >= old {
-			continue
+// mayBeOwed wants the names of the files in an agent's inbox, and in its other boxes those of requests that are in an inbox or not
+// older than KeepFor.
+func mayBeOwed(all *mailbox.Listing, agent schema.AgentName, now time.Time) mailbox.NameFilter {
+	names := func(want func(schema.AgentName, mailbox.Box) bool) map[string]bool {
+		set := make(map[string]bool)
+		for _, name := range all.Only(want).MessageFiles() {
+			set[name] = true
 		}
-		hash := uint64(14695981039346656037) // FNV-1a
-		for i := range len(name) {
-			hash = (hash ^ uint64(name[i])) * 1099511628211
-		}
-		sum += hash
+		return set
 	}
-	return sum
-}
-
-// isValid reports whether the memory tells which old files matter now.
-func (m *memory) isValid(now *memory, all *mailbox.Listing) bool {
-	sum := now.Sum
-	if m.Old != now.Old {
-		sum = sumBefore(m.Old, all)
-	}
-	return m.Old != "" && m.Trust == now.Trust && m.Sum == sum
-}
-
-// mayMatter returns the filter of the names of files that may hold an open request or a reply to one. What is in an inbox
-// may have been restored.
-func (m *memory) mayMatter(all *mailbox.Listing) mailbox.NameFilter {
-	pending := make(map[string]bool)
-	for _, name := range all.Only(func(_ schema.AgentName, box mailbox.Box) bool { return box == mailbox.Inbox }).MessageFiles() {
-		pending[name] = true
-	}
+	own := names(func(owner schema.AgentName, _ mailbox.Box) bool { return owner == agent })
+	received := names(func(owner schema.AgentName, box mailbox.Box) bool { return owner == agent && box == mailbox.Inbox })
+	pending := names(func(_ schema.AgentName, box mailbox.Box) bool { return box == mailbox.Inbox })
 	return func(name string) bool {
-		_, wasOpen := slices.BinarySearch(m.Names, name)
-		return name >= m.Old || wasOpen || pending[name]
+		if !own[name] || received[name] {
+			return own[name]
+		}
+		parsed, err := schema.ParseFileName(name)
+		return err != nil || parsed.Type.IsRequest() && (pending[name] || now.Sub(parsed.At) < KeepFor)
 	}
 }
 
-func (m *memory) add(files []mailbox.Entry) {
-	for _, e := range files {
-		m.Names = append(m.Names, e.Name)
+// repliesTo finds the replies to requests from and to an agent: first in its own mailbox, but for the inbox, which is read, and
+// then in the outboxes of those that seem to owe it an answer.
+func (t *tracker) repliesTo(ctx context.Context, agent schema.AgentName, all *mailbox.Listing, requests []Node) error {
+	var messages, open []*schema.Message
+	for _, n := range requests {
+		messages = append(messages, n.Message)
 	}
+	own := all.Only(func(owner schema.AgentName, box mailbox.Box) bool { return owner == agent && box != mailbox.Inbox })
+	if err := t.readReplies(ctx, own, messages...); err != nil {
+		return err
+	}
+	for _, m := range messages {
+		answered := func(to schema.AgentName) bool {
+			return slices.ContainsFunc(t.replies[m.ID], func(e mailbox.Entry) bool { return e.Message.From == to && e.Message.Answers(m) })
+		}
+		if m.From == agent && slices.ContainsFunc(m.To, func(to schema.AgentName) bool { return !answered(to) }) {
+			open = append(open, m)
+		}
+	}
+	if len(open) == 0 {
+		return nil
+	}
+	return t.readReplies(ctx, all.Only(func(owner schema.AgentName, box mailbox.Box) bool { return owner != agent && box == mailbox.Outbox }), open...)
 }
 
-// addReplies adds the replies to a request, and those to replies that ask back.
-func (m *memory) addReplies(t *tracker, request schema.ID) {
-	m.add(t.replies[request])
-	for _, e := range t.replies[request] {
-		m.add(t.replies[e.Message.ID])
+// isUnseen reports whether an agent has not been shown the answer to its request: it is new in the inbox, or on its way there.
+// An answer that asks for something is a request of its own.
+func (t *tracker) isUnseen(agent schema.AgentName, p Progress) bool {
+	for _, e := range t.replies[p.ID] {
+		if e.Message.ID == p.Answer && e.Agent == agent && e.Box != mailbox.Outbox {
+			answer, err := t.progress(e.Message, agent, []mailbox.Entry{e})
+			return err == nil && !e.Message.Type.IsRequest() && answer.Stage.IsPending() && !answer.wasNoticed() && len(answer.Offered) == 0
+		}
 	}
-}
-
-// keep writes what was found to a file. If it cannot, the next search only takes longer.
-func (m *memory) keep(w *mailbox.Workspace, agent schema.AgentName) {
-	slices.Sort(m.Names)
-	m.Names = slices.Compact(m.Names)
-	if data, err := json.Marshal(m); err == nil && w.MakeStateFolder(memoryFolder) == nil {
-		_ = durable.ReplaceFile(w.Root(), w.Dir(), memoryName(agent), data, 0o644)
-	}
+	queued, err := mailbox.IsQueued(t.w, p.Answer, agent)
+	return queued && err == nil
 }

@@ -37,8 +37,8 @@ type Progress struct {
 	MaySeen bool `json:"-"`
 	// Working is what the recipient said last about its work on the message, at whatever stage it is now.
 	Working *Working `json:"working,omitempty"`
-	// Answer is the id of the first reply that answers the message or, if none does, of the one that declines it. Replies are
-	// all messages of the recipient that name it as their parent, the oldest first.
+	// Answer is the id of the first reply that answers the message or, if none does, of the one that declines it; none after a
+	// restore until there is another one. Replies are all messages of the recipient that name it as their parent, the oldest first.
 	Answer  schema.ID `json:"answer,omitempty"`
 	Replies []Reply   `json:"replies,omitempty"`
 	// Recall is what became of the sender's request to take the message back, nil unless other machines may have the message.
@@ -198,9 +198,8 @@ func (t *tracker) progress(m *schema.Message, name schema.AgentName, files []mai
 		return p, p.trackGone(t, m, rec, places)
 	}
 	p.Stage = state.stage(m, rec, t.now)
-	isAnswered := slices.ContainsFunc(p.Replies, func(r Reply) bool { return r.Answers && !r.isEarlier })
-	if isAnswered && p.Stage.IsPending() && !(rec.Running && state.running) {
-		p.answered(false)
+	if p.Answer != "" && p.Stage.IsPending() && !(rec.Running && state.running) {
+		p.answered()
 	}
 	if taken := state.takenBy(rec, t.now); taken != nil && p.Stage.IsPending() && p.Stage != StageHeld && p.Stage != StageExpired {
 		p.Stage, p.Reason = StageHeld, taken.Taken()

@@ -26,10 +26,11 @@ type Reply struct {
 	// Answer is the id of the first answer to a reply that asks back.
 	Answer schema.ID `json:"answer,omitempty"`
 
+	// Outdated reports whether it was sent before the message was restored, so that it answers no more.
+	Outdated bool `json:"outdated,omitempty"`
+
 	// reason says why it declines the message.
 	reason string
-	// isEarlier reports whether it was sent before a person restored the message.
-	isEarlier bool
 }
 
 // AsksBack reports whether the reply is a question back: a request that does not answer the message.
@@ -122,26 +123,31 @@ func (t *tracker) readReplies(ctx context.Context, listing *mailbox.Listing, mes
 
 // addReplies adds the recipient's replies to a message. All has the replies to all messages, by the ids of these.
 func (p *Progress) addReplies(m *schema.Message, rec *Record, all map[schema.ID][]mailbox.Entry) {
-	var replies []*schema.Message
-	isEarlier := make(map[schema.ID]bool)
+	var replies []mailbox.Entry
+	outdated := make(map[schema.ID]bool)
 	for _, e := range all[m.ID] {
 		if r := e.Message; e.Err == nil && r.From == p.Agent && r.ParentID == m.ID && r.ID != m.ID && r.IsFor(m.From) {
-			replies = append(replies, r)
-			isEarlier[r.ID] = isEarlier[r.ID] || rec.isEarlier(r, e.Modified) // one of its files may have been moved
+			replies = append(replies, e)
+			outdated[r.ID] = outdated[r.ID] || rec.isOutdated(r, e.Modified) // one of its files may have been moved
 		}
 	}
-	slices.SortFunc(replies, schema.CompareAge)
-	replies = slices.CompactFunc(replies, func(a, b *schema.Message) bool { return a.ID == b.ID })
+	slices.SortStableFunc(replies, func(a, b mailbox.Entry) int { return schema.CompareAge(a.Message, b.Message) })
+	replies = slices.CompactFunc(replies, func(a, b mailbox.Entry) bool { return a.Message.ID == b.Message.ID })
 	var automatic, declined schema.ID // the journal knows which of several replies is the answer
 	if rec.Outcome == Succeeded {
 		automatic = rec.Sent
 	}
-	for _, r := range replies {
-		one := Reply{ID: r.ID, Type: r.Type, CreatedAt: r.CreatedAt, Answers: r.ID == automatic || r.Answers(m), isEarlier: isEarlier[r.ID]}
+	for _, e := range replies {
+		r := e.Message
+		one := Reply{ID: r.ID, Type: r.Type, CreatedAt: r.CreatedAt, Answers: r.ID == automatic || r.Answers(m), Outdated: outdated[r.ID]}
 		if one.Declines = one.Answers && r.Marks.Declined; one.Declines {
 			one.reason = visible.Short(strings.Join(strings.Fields(r.BodyText()), " "), maxReason)
+		}
+		switch {
+		case !one.Answers || one.Outdated:
+		case one.Declines:
 			declined = r.ID
-		} else if one.Answers && p.Answer == "" {
+		case p.Answer == "":
 			p.Answer = r.ID
 		}
 		var answer *schema.Message
@@ -151,7 +157,7 @@ func (p *Progress) addReplies(m *schema.Message, rec *Record, all map[schema.ID]
 			}
 		}
 		p.Replies = append(p.Replies, one)
-		p.hasReplied = p.hasReplied || !r.IsNotice() && !one.isEarlier
+		p.hasReplied = p.hasReplied || !r.IsNotice() && !one.Outdated
 	}
 	p.Answer = cmp.Or(p.Answer, automatic, declined)
 }
@@ -159,13 +165,13 @@ func (p *Progress) addReplies(m *schema.Message, rec *Record, all map[schema.ID]
 // maxReason is how much of a reason is reported. The message has the whole.
 const maxReason = 200
 
-// answered sets the stage of a message that has an answer. Those before a person restored it count if all do.
-func (p *Progress) answered(all bool) {
+// answered sets the stage of a message that has an answer.
+func (p *Progress) answered() {
 	p.Stage = StageAnswered
 	var declined *Reply
 	for i := range p.Replies {
 		switch r := &p.Replies[i]; {
-		case !r.Answers || r.isEarlier && !all:
+		case !r.Answers || r.Outdated:
 		case !r.Declines:
 			return
 		default:
