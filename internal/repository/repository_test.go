@@ -56,7 +56,7 @@ var imports = map[string][]string{
 
 	"turn/notify": {"schema", "mailbox", "mailbox/project", "mailbox/watch", "agent", "turn"},
 
-	"turn/track": {"schema", "validate", "mailbox", "mailbox/conversation", "mailbox/project", "mailbox/trust", "mailbox/watch"},
+	"turn/track": {"schema", "validate", "mailbox", "mailbox/conversation", "mailbox/project", "mailbox/watch"},
 	"live/setup": {"schema", "mailbox", "mailbox/doctor", "live"},
 
 	"internal/inspection": {"agent", "schema", "mailbox", "mailbox/doctor", "mailbox/project", "mailbox/settings", "turn", "turn/notify", "live/setup"},
