@@ -118,15 +118,6 @@ func (e *exchange) apply(ctx context.Context, last bool) error {
 }
 
 func (e *exchange) addAgents() {
-	defer func() {
-		for agent, ids := range e.incarnations {
-			if !e.o.DryRun && e.w.Knows(agent) {
-				if err := mailbox.SetIncarnations(e.w.Workspace, agent, ids...); err != nil {
-					e.blocked(err)
-				}
-			}
-		}
-	}()
 	for _, agent := range e.added {
 		err := error(nil)
 		for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.Outbox, mailbox.DeadLetters} {
@@ -138,6 +129,13 @@ func (e *exchange) addAgents() {
 			e.blocked(err)
 		} else {
 			e.noteIncoming(history.NewAgent, agent, nil)
+		}
+	}
+	for agent, ids := range e.incarnations {
+		if !e.o.DryRun && e.w.Knows(agent) {
+			if err := mailbox.SetIncarnations(e.w.Workspace, agent, ids...); err != nil {
+				e.blocked(err)
+			}
 		}
 	}
 }

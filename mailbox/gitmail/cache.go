@@ -24,7 +24,7 @@ type cache struct {
 	Base string `json:"base"`
 	Refs string `json:"refs"`
 	// Waiting are the copies of messages that a box refused.
-	Waiting map[string]bool `json:"waiting,omitempty"`
+	Waiting []replica.Copy `json:"waiting,omitempty"`
 	// Seen are the refs of machines that a sync has read.
 	Seen map[string]seen `json:"seen,omitempty"`
 	// Boxes are what syncs remember of mailboxes that agree with the base and the settings in BoxesBase.
@@ -98,10 +98,8 @@ func (e *exchange) nothingNew() bool {
 
 // keep caches what the workspace and the remote agree on.
 func (e *exchange) keep() error {
-	after := cache{
-		Base: e.baseID, Refs: e.refsKey(), Waiting: e.waitingNames(), Contended: e.cache.Contended, Seen: e.cache.Seen,
-		Boxes: e.cache.Boxes, BoxesBase: e.cache.BoxesBase,
-	}
+	after := e.cache
+	after.Base, after.Refs, after.Waiting = e.baseID, e.refsKey(), e.waitingCopies()
 	if len(e.waiting) > 0 || e.block != nil {
 		after.Refs = "" // the next sync looks at all, and reports it again
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -34,20 +35,21 @@ const (
 // isOld reports whether an earlier version made the tree, which may go on where the mail has moved away.
 func (v *view) isOld() bool { return v.text(v.entry(formatName)) == oldFormat || v.moved() != "" }
 
-// restores returns e1 to eN for the text of an epoch N.
-func restores(epoch int) (ids []facts.ID) {
-	for n := 1; n <= epoch; n++ {
-		ids = append(ids, facts.ID(fmt.Sprintf("e%d", n)))
+// epochOf returns the number of an epoch; 0 for another text.
+func epochOf(text string) int {
+	const most = 1 << 10 // of restores
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || n > most {
+		return 0
 	}
-	return ids
+	return n
 }
 
-// restored returns the facts of a message that had this end in an epoch.
+// restored returns the facts of a message that had this end in an epoch N: the restores are e1 to eN.
 func restored(s facts.Set, epoch string) facts.Set {
-	ids := restores(epochOf(epoch))
 	result := facts.Known
-	for _, id := range ids {
-		result = result.Restore(id)
+	for n := range epochOf(epoch) {
+		result = result.Restore(facts.ID(fmt.Sprintf("e%d", n+1)))
 	}
 	for _, f := range s.Facts() {
 		result = result.Add(f.Kind)

@@ -74,13 +74,14 @@ func newPlan() *plan {
 	}
 }
 
-// waitingNames returns the copies that a box refused, for the cache.
-func (p *plan) waitingNames() map[string]bool {
-	names := make(map[string]bool, len(p.waiting))
-	for c := range p.waiting {
-		names[c.String()] = true
-	}
-	return names
+// inOrder orders copies by their names.
+func inOrder(a, b replica.Copy) int {
+	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Agent, b.Agent))
+}
+
+// waitingCopies returns the copies that a box refused, for the cache.
+func (p *plan) waitingCopies() []replica.Copy {
+	return slices.SortedFunc(maps.Keys(p.waiting), inOrder)
 }
 
 // An outcome is a change to the workspace.
@@ -115,7 +116,7 @@ func (e *exchange) makePlan(ctx context.Context) error {
 		e.copies = slices.AppendSeq(e.copies, maps.Keys(e.changed[agent]))
 	}
 	e.changed = nil
-	slices.SortFunc(e.copies, func(a, b replica.Copy) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Agent, b.Agent)) })
+	slices.SortFunc(e.copies, inOrder)
 	return planPiece(ctx, e)
 }
 
@@ -128,21 +129,20 @@ func (e *exchange) agents() ([]schema.AgentName, error) {
 	}
 	e.local = slices.Clone(all)
 	lives, hasMail := make(map[schema.AgentName]bool), make(map[schema.AgentName]bool)
-	var found, removed []schema.AgentName
+	var removed []schema.AgentName
 	for _, v := range append(e.remote(), e.base) {
 		for name, at := range v.folder("agents") {
-			agent := schema.AgentName(name)
-			if !at.IsFolder() || !agent.Valid() {
-				continue
+			if agent := schema.AgentName(name); at.IsFolder() && agent.Valid() {
+				hasMail[agent] = hasMail[agent] || len(v.folder(schema.BoxPath(agent, mailbox.Inbox))) > 0
 			}
-			p, err := e.presence(agent)
-			if err != nil {
-				return nil, err
-			}
-			lives[agent] = agent == mailbox.Postmaster || len(p.living) > 0
-			hasMail[agent] = hasMail[agent] || len(v.folder(schema.BoxPath(agent, mailbox.Inbox))) > 0
-			found = append(found, agent)
 		}
+	}
+	for agent := range hasMail {
+		p, err := e.presence(agent)
+		if err != nil {
+			return nil, err
+		}
+		lives[agent] = agent == mailbox.Postmaster || len(p.living) > 0
 	}
 	rank := func(agent schema.AgentName) int {
 		switch {
@@ -153,8 +153,8 @@ func (e *exchange) agents() ([]schema.AgentName, error) {
 		}
 		return 1
 	}
-	slices.SortFunc(found, func(a, b schema.AgentName) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b)) })
-	for _, agent := range slices.Compact(found) {
+	byRank := func(a, b schema.AgentName) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b)) }
+	for _, agent := range slices.SortedFunc(maps.Keys(hasMail), byRank) {
 		err := mailbox.CheckNewAgent(agent, all)
 		switch same, isCase := errors.AsType[*mailbox.SameNameError](err); {
 		case slices.Contains(all, agent):
@@ -241,9 +241,9 @@ func (e *exchange) planAgent(agent schema.AgentName) {
 			changed[c] = true
 		}
 	}
-	for key := range e.cache.Waiting {
-		if of, name, _ := strings.Cut(key, "/"); of == string(agent) {
-			changed[replica.Copy{Agent: agent, Name: name}] = true
+	for _, c := range e.cache.Waiting {
+		if c.Agent == agent {
+			changed[c] = true
 		}
 	}
 	before, times := e.remembered(agent), e.times(agent)

@@ -285,9 +285,9 @@ func (e *exchange) record(ctx context.Context, commit string) error {
 	if commit == "" || commit == e.baseID {
 		return settle(e)
 	}
-	if names := e.waitingNames(); !maps.Equal(names, e.cache.Waiting) {
+	if copies := e.waitingCopies(); !slices.Equal(copies, e.cache.Waiting) {
 		after := e.cache
-		after.Waiting = names
+		after.Waiting = copies
 		if err := e.writeCache(after); err != nil {
 			return err
 		}
@@ -312,17 +312,9 @@ func (e *exchange) record(ctx context.Context, commit string) error {
 // settle replaces the marks that were read by fewer ones.
 func settle(e *exchange) error {
 	for agent, files := range e.read {
-		waiting := make(map[string]replica.Place)
-		for c, place := range e.waiting {
-			if c.Agent == agent && place > replica.Pending {
-				waiting[c.Name] = place
-			}
-		}
-		known := func(name string) facts.Set { return e.agreed[agent][name] }
-		if err := e.w.Settle(agent, files.Marks, files.MarkFiles, known, waiting); err != nil {
+		if err := e.w.Settle(agent, files, e.agreed[agent], e.waiting); err != nil {
 			return err
 		}
-		files.MarkFiles = nil // settled
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"strconv"
 	"strings"
 
 	"github.com/oacp-go/oacp/internal/facts"
@@ -97,13 +96,3 @@ func (v *view) entry(path string) entry {
 
 // folder returns the entries of a folder; none if there is no folder at the path.
 func (v *view) folder(path string) map[string]entry { return v.tree(v.entry(path)) }
-
-// epochOf returns the number of an epoch; 0 for another text.
-func epochOf(text string) int {
-	const most = 1 << 10 // of restores
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 || n > most {
-		return 0
-	}
-	return n
-}

@@ -296,12 +296,11 @@ func (x *exchange) apply() error {
 	x.bases[x.m] = base
 	x.step()
 	for _, agent := range x.agents {
-		places := make(map[string]replica.Place)
+		places := make(map[replica.Copy]replica.Place)
 		for name, mark := range waiting[agent] {
-			places[name] = mark.Placed
+			places[replica.Copy{Agent: agent, Name: name}] = mark.Placed
 		}
-		known := func(name string) facts.Set { return agreed[agent][name] }
-		if err := x.workspace.Settle(agent, x.read[agent].Marks, x.read[agent].MarkFiles, known, places); err != nil {
+		if err := x.workspace.Settle(agent, x.read[agent], agreed[agent], places); err != nil {
 			return err
 		}
 	}

@@ -202,10 +202,10 @@ func (w *Workspace) Prepare(agent schema.AgentName, f *Files, agreed map[string]
 
 // Settle replaces the marks that were read by fewer ones, once the base is recorded. It keeps those that last,
 // because the base may get lost, and those that the base does not have. waiting are the places of the files that could not move.
-func (w *Workspace) Settle(agent schema.AgentName, read map[string]facts.Mark, files []string, base func(name string) facts.Set, waiting map[string]Place) error {
+func (w *Workspace) Settle(agent schema.AgentName, read *Files, base map[string]facts.Set, waiting map[Copy]Place) error {
 	keep := make(map[string]facts.Mark)
-	for name, m := range read {
-		agreed := base(name)
+	for name, m := range read.Marks {
+		agreed := base[name]
 		switch s := m.Facts.Join(agreed); {
 		case s != agreed:
 			keep[name] = facts.Mark{Facts: s, Placed: m.Placed}
@@ -213,20 +213,23 @@ func (w *Workspace) Settle(agent schema.AgentName, read map[string]facts.Mark, f
 			keep[name] = facts.Mark{Facts: s}
 		}
 	}
-	for name, place := range waiting {
-		keep[name] = facts.Mark{Facts: base(name).Join(read[name].Facts), Placed: place}
+	for c, place := range waiting {
+		if c.Agent == agent && place > Pending {
+			keep[c.Name] = facts.Mark{Facts: base[c.Name].Join(read.Marks[c.Name].Facts), Placed: place}
+		}
 	}
 	kept, err := mailbox.AddMarks(w.Workspace, agent, keep)
 	if err != nil {
 		return err
 	}
-	for _, file := range files {
+	for _, file := range read.MarkFiles {
 		if !slices.Contains(kept, file) {
 			if removeErr := w.Root().Remove(file); !mailbox.IsGone(removeErr) {
 				err = errors.Join(err, removeErr)
 			}
 		}
 	}
+	read.MarkFiles = nil
 	return err
 }
 
