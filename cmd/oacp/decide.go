@@ -11,7 +11,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -38,7 +37,8 @@ func newDecideCommand(s *command.Streams) *cli.Command {
 		ArgsUsage: "[PROJECT] [--agent AGENT]",
 		Description: `decide shows each pending message of a person with the conversation so far, and asks
 for an answer: the number or the name of a choice, a line of text, or a text from
-$VISUAL or $EDITOR. A name may be shortened, except to a letter of the prompt.
+$VISUAL or $EDITOR. A name may be shortened, except to a key of the prompt; the whole
+name of a choice is the choice.
 decide answers as oacp reply --ack does. A message that it shows is noticed. It needs a
 terminal.
 
@@ -188,8 +188,10 @@ func (s *decision) print() {
 	s.Printf("%s %s (%s): %s\n", visible.Line(string(m.From)), verb, visible.Line(about), paint(s.Streams, bold, visible.Line(m.Subject)))
 	s.printQuestionsBack()
 	s.Printf("\n%s\n\n", strings.TrimSuffix(visible.Lines(m.BodyText()), "\n"))
-	for i, o := range s.options() {
-		s.Printf("  %d  %s\n", i+1, visible.Line(o.Label))
+	for _, w := range wordsFor(m) {
+		if w.isNumbered() {
+			s.Printf("  %s  %s\n", w.key, visible.Line(w.option.Label))
+		}
 	}
 }
 
@@ -214,34 +216,34 @@ func (s *decision) printQuestionsBack() {
 
 // decide asks until the message is answered or skipped, or waits no more, and reports whether the person quits.
 func (s *decision) decide() (quit bool, err error) {
-	keys, valid := "t text, e editor, a acknowledge without an answer, s skip, q quit", "t, e, a, s, q"
-	if n := len(s.options()); n > 0 {
-		keys, valid = "number or name, "+keys, fmt.Sprintf("1 to %d, or %s", n, valid)
-	}
+	words := wordsFor(s.message)
 	for {
-		line, err := s.ask(keys + "> ")
-		switch {
-		case errors.Is(err, io.EOF) || line == "q":
+		line, err := s.ask(words.prompt())
+		if errors.Is(err, io.EOF) {
 			return true, nil
-		case err != nil:
+		}
+		if err != nil {
 			return true, err
-		case line == "s":
-			return false, nil
-		case line == "":
+		}
+		if line == "" {
 			continue
 		}
+		chosen, err := words.find(line)
+		if err != nil {
+			s.Printf("%s\n", visible.Line(err.Error()))
+			continue
+		}
+		if chosen.does == skips || chosen.does == quits {
+			return chosen.does == quits, nil
+		}
 		if err = s.checkWaits(); err == nil {
-			err = s.act(line)
+			err = s.act(chosen)
 		}
 		if errors.Is(err, io.EOF) { // instead of a text
 			return true, nil
 		}
 		if errors.Is(err, errNothing) {
 			s.Printf("nothing is sent\n")
-			continue
-		}
-		if _, wrong := errors.AsType[*schema.NoChoiceError](err); wrong {
-			s.Printf("choose %s\n", valid)
 			continue
 		}
 		if gone, ok := errors.AsType[goneError](err); ok {
@@ -257,50 +259,25 @@ func (s *decision) decide() (quit bool, err error) {
 	}
 }
 
-// options are the answers with a number: all but that of a text alone and the acknowledgement.
-func (s *decision) options() []client.Option {
-	return slices.DeleteFunc(client.OptionsOf(s.message), func(o client.Option) bool { return o.Default || o.Type == "" })
-}
-
-// option returns the numbered answer that the line names by its number, its name, or the beginning of it that no other one has.
-func (s *decision) option(line string) (found client.Option, err error) {
-	options := s.options()
-	if number, err := strconv.Atoi(line); err == nil && number >= 1 && number <= len(options) {
-		return options[number-1], nil
-	}
-	if found, err = client.FindOption(s.message, line); err == nil {
-		return found, nil
-	}
-	named := slices.DeleteFunc(options, func(o client.Option) bool { return !strings.HasPrefix(strings.ToLower(o.Label), strings.ToLower(line)) })
-	if len(named) != 1 {
-		return found, err
-	}
-	return named[0], nil
-}
-
-// act does what the line says. The line is an option unless it is a key.
-func (s *decision) act(line string) (err error) {
-	text, option := "", client.DefaultOption(s.message)
-	switch line {
-	case "a":
+// act does what a word says.
+func (s *decision) act(chosen word) (err error) {
+	text := ""
+	switch {
+	case chosen.option.Type == "":
 		done, err := s.acts.Acknowledge(s.ctx, string(s.message.ID))
 		if err == nil {
-			s.Printf("acknowledged: %s\n", done.ID.Short())
+			s.Printf("acknowledged: %s, without an answer\n", done.ID.Short())
 		}
 		return err
-	case "t":
-		text, err = s.ask("text> ")
-	case "e":
+	case chosen.does == edits:
 		text, err = s.edit()
-	default:
-		if option, err = s.option(line); err == nil && option.NeedsText {
-			text, err = s.ask("text> ")
-		}
+	case chosen.option.NeedsText:
+		text, err = s.ask(chosen.textPrompt())
 	}
 	if err != nil {
 		return err
 	}
-	return s.answer(option, text)
+	return s.answer(chosen.option, text)
 }
 
 // A goneError says what became of a message that the person was asked about.

@@ -30,7 +30,7 @@ func TestDecide(t *testing.T) {
 		t.Errorf("the stage of a message that decide shows: %s", got)
 	}
 	one.Press("7", "Enter")
-	one.Await("choose 1 to 5, or t, e, a, s, q")
+	one.Await("choose: number or name, t text, e editor, b ask back, d decline")
 	one.Press("e", "Enter")
 	one.Await("not sent: editor")
 	one.Say("Later")
@@ -79,9 +79,9 @@ func TestDecideMeanwhile(t *testing.T) {
 	}
 	first := ask("One?")
 	term := terminal.Start(t, terminal.Options{Command: []string{"oacp", "decide", "--dir", c.Dir}, Env: []string{"EDITOR=false"}})
-	term.Await("1 of 1", "One?", "2  Decline", "quit>")
+	term.Await("1 of 1", "One?", "t text, e editor, b ask back, d decline, a acknowledge without an answer, s skip, q quit>")
 	term.Press("9", "Enter")
-	term.Await("choose 1 to 2, or t, e, a, s, q")
+	term.Await("choose: t text")
 	second := ask("Two?")
 	c.must(t, "--as-person", "ack", first, "--agent", "anna")
 	term.Press("a", "Enter")
@@ -142,4 +142,33 @@ func TestDecideHeader(t *testing.T) {
 	term.Press("s", "Enter")
 	term.Press("s", "Enter")
 	term.Await("codex tells you (notification ", ", expires in 2h): News")
+}
+
+// TestDecideAsksBack asks back and declines with keys that are the same for each message, and answers with choices that are
+// letters of the prompt.
+func TestDecideAsksBack(t *testing.T) {
+	t.Parallel()
+	c := newSession(t, "codex")
+	c.must(t, "add-agent", "anna", "--runtime", "human")
+	for _, choices := range []string{"a,b", "red,green,blue", "yes,no"} {
+		c.must(t, "send", "--from", "codex", "--to", "anna", "--type", "question", "--subject", choices+"?", "--body", "x", "--choices", choices)
+	}
+	term := terminal.Start(t, terminal.Options{Command: []string{"oacp", "decide", "--dir", c.Dir}})
+	term.Await("a,b?", "e editor, ask back, d decline, acknowledge without an answer, s skip")
+	term.Say("a")
+	term.Await("the answer to", "red,green,blue?")
+	term.Say("b")
+	term.Await("question>")
+	term.Say("Which shade?")
+	term.Await("(question)", "yes,no?")
+	term.Say("d")
+	term.Await("reason>")
+	term.Say("Not mine.")
+	term.Await("which declines", "1 message skipped")
+	got := c.must(t, "read", "--all", "--agent", "codex", "--json")
+	for _, want := range []string{`"choice":"a"`, "Which shade?", "Not mine."} {
+		if !strings.Contains(got, want) {
+			t.Errorf("codex got %s; want %s", got, want)
+		}
+	}
 }
