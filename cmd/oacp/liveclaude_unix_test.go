@@ -169,12 +169,15 @@ func (s *liveScene) wantStage(id, want string) {
 }
 
 // TestClaudeNotices checks that a message is noticed when the model has answered a request that carried it,
-// not before, and not if claude is killed before.
+// not before, and not if claude is killed before, even if the session goes on in another process.
 func TestClaudeNotices(t *testing.T) {
 	t.Parallel()
 	release, never := make(chan struct{}), make(chan struct{})
 	s := newLiveScene(t, func(_ context.Context, r modelstub.Request) modelstub.Reply {
 		switch text := string(r.Body); {
+		case strings.Contains(text, "go on"):
+		case strings.Contains(text, "Gamma is killed"):
+			return modelstub.Reply{Hold: never}
 		case strings.Contains(text, "start anew"):
 		case strings.Contains(text, "Beta is killed"):
 			return modelstub.Reply{Text: "Half of it.", Hold: never}
@@ -204,8 +207,24 @@ func TestClaudeNotices(t *testing.T) {
 	s.wantStage(string(beta.Message.ID), "waiting")
 	term.Say("start anew")
 	wantCount(t, s.awaitPrompt("start anew"), 1, "Alpha is noticed", "Beta is killed")
-	s.awaitIdle()
+	session := s.awaitIdle()[0].ID
 	s.wantStage(string(beta.Message.ID), "noticed")
+
+	gamma := s.ask("Gamma is killed")[0]
+	s.awaitText("Gamma is killed")
+	term.Kill()
+	s.wantStage(string(gamma.Message.ID), "waiting")
+	term = s.open("--continue")
+	s.wantStage(string(gamma.Message.ID), "waiting")
+	term.Say("go on")
+	r := s.awaitPrompt("go on")
+	if !strings.Contains(string(r.Body), "Gamma is killed") {
+		t.Errorf("the model did not get the message that the killed process held: %s", r.Body)
+	}
+	if got := s.awaitIdle()[0].ID; got != session {
+		t.Errorf("the session is %s, want %s, which --continue resumes", got, session)
+	}
+	s.wantStage(string(gamma.Message.ID), "noticed")
 	wantNoErrors(t, s.w)
 }
 

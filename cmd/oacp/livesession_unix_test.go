@@ -105,9 +105,9 @@ func (s *liveScene) send(drafts ...schema.Message) (receipts []*mailbox.Receipt)
 }
 
 // open opens claude in a terminal.
-func (s *liveScene) open() *terminal.Terminal {
+func (s *liveScene) open(arguments ...string) *terminal.Terminal {
 	s.t.Helper()
-	term := terminal.Start(s.t, terminal.Options{Dir: s.folder, Env: s.env, Command: []string{s.claude}})
+	term := terminal.Start(s.t, terminal.Options{Dir: s.folder, Env: s.env, Command: append([]string{s.claude}, arguments...)})
 	term.Await("for shortcuts")
 	return term
 }
