@@ -113,3 +113,48 @@ func TestCodexShared(t *testing.T) {
 		wantNoErrors(t, session.w)
 	}
 }
+
+// TestTwoCodexTerminals checks with the real codex that of two terminals in one folder, which share a process, only one
+// gets each question: the one to which a person sent a prompt.
+func TestTwoCodexTerminals(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	scene := newCodexScene(t, func(context.Context, modelstub.Request) modelstub.Reply { return modelstub.Reply{Text: "Well."} }, folder)
+	modelstub.ShareCodex(t, scene.home, scene.env)
+	one := scene.in(folder)
+	other := &codexSession{codexScene: scene, folder: folder, w: one.w}
+	idle := func(count int) {
+		one.await("all sessions are idle", func(sessions []live.Session) bool {
+			return len(sessions) == count && !slices.ContainsFunc(sessions, func(l live.Session) bool { return !l.Greeted || l.Working })
+		})
+	}
+	one.open()
+	one.terminal.Say("good morning")
+	one.awaitPrompt("good morning")
+	idle(1)
+	other.open()
+	other.terminal.Say("good evening")
+	other.awaitPrompt("good evening")
+	idle(2)
+
+	one.send(schema.Question, "First", "Second")
+	asked := func(s *codexSession, prompt string) modelstub.Request {
+		s.terminal.Say(prompt)
+		r := s.awaitPrompt(prompt)
+		idle(2)
+		return r
+	}
+	here, there := asked(other, "what is new here"), asked(one, "what is new there")
+	for _, subject := range []string{"First", "Second"} {
+		body := "The body of " + subject + "."
+		if !hasContext(here, body) || hasContext(there, body) {
+			t.Errorf("%s: shown to the session that was prompted first %t, to the other %t; want only the first",
+				subject, hasContext(here, body), hasContext(there, body))
+		}
+	}
+	one.send(schema.Question, "Third")
+	if again, body := asked(one, "and now"), "The body of Third."; !hasContext(again, body) {
+		t.Errorf("the request of the next prompt lacks %q: %q", body, again.Context)
+	}
+	wantNoErrors(t, one.w)
+}
