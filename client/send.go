@@ -163,12 +163,17 @@ func (p *Prepared) Send(ctx context.Context) (r *Receipt, err error) {
 		}
 	}
 	switch {
-	case p.request != nil && p.Message.Answers(p.request.Message) && !p.again:
+	case p.request == nil || p.again:
+	case p.Message.Answers(p.request.Message):
 		return p.answer(ctx)
-	case p.once != "":
-		if p.Message, err = track.Once(c.w, c.agent, p.once, p.Message, p.options.Sign); err != nil {
-			return nil, err
-		}
+	case p.Message.AsksBack(p.request.Message):
+		err = track.CheckBusy(c.w, p.request.Message, c.agent, c.holder())
+	}
+	if err == nil && p.once != "" {
+		p.Message, err = track.Once(c.w, c.agent, p.once, p.Message, p.options.Sign)
+	}
+	if err != nil {
+		return nil, err
 	}
 	return p.deliver(ctx)
 }

@@ -71,6 +71,11 @@ func (m *Message) Answers(request *Message) bool {
 		(request.Type.answeredBy(m.Type) || m.Marks.Final)
 }
 
+// AsksBack reports whether the message asks the sender of a request about it, without answering it.
+func (m *Message) AsksBack(about *Message) bool {
+	return m.Type.IsRequest() && about.Type.IsRequest() && about.ID != "" && m.ParentID == about.ID && m.IsFor(about.From) && !m.Answers(about)
+}
+
 // Decline makes the message one that declines. It is final: who does not know the mark takes it for an answer.
 func (m *Message) Decline() { m.Marks.Final, m.Marks.Declined = true, true }
 

@@ -169,7 +169,10 @@ func askBack(dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	_, err = r.AskBack(context.Background(), "Which host?")
+	a := r.Draft()
+	a.Type, a.Body = schema.Question, schema.TextValue("Which host?")
+	a.Again = true // the host of Ash is no process of the turn
+	_, err = r.Answer(context.Background(), a)
 	return err
 }
 

@@ -27,35 +27,49 @@ func TestOneAnswer(t *testing.T) {
 		name string
 		// verb is the type of what the turn sends itself.
 		verb schema.Type
-		// first is how many turns send it; the others only end.
+		// first is how many turns send it; the others only end. If it is negative, somebody has sent it before.
 		first int
 		text  string
-		err   error
-		turns int
+		// fails is how many turns fail, of so many.
+		fails, turns int
 		// got are the types of what the sender gets, and stage what it sees then.
 		got   []schema.Type
 		stage track.Stage
 	}{
-		{"a verb", schema.Notification, 1, "", nil, 1, []schema.Type{schema.Notification}, track.StageAnswered},
-		{"both", schema.Notification, 1, "I have answered.", nil, 1, []schema.Type{schema.Notification}, track.StageAnswered},
-		{"a verb, then a failure", schema.Notification, 1, "", failed, 1, []schema.Type{schema.Notification}, track.StageAnswered},
-		{"a question back", schema.Question, 1, "I have asked.", nil, 1, []schema.Type{schema.Question}, track.StageDone},
-		{"a question back, then failures", schema.Question, 1, "", failed, 3, []schema.Type{schema.Question, schema.Notification}, track.StageDead},
+		{"a verb", schema.Notification, 1, "", 0, 1, []schema.Type{schema.Notification}, track.StageAnswered},
+		{"both", schema.Notification, 1, "I have answered.", 0, 1, []schema.Type{schema.Notification}, track.StageAnswered},
+		{"a verb, then a failure", schema.Notification, 1, "", 1, 1, []schema.Type{schema.Notification}, track.StageAnswered},
+		{"a question back", schema.Question, 1, "I have asked.", 0, 1, []schema.Type{schema.Question}, track.StageDone},
+		{"a question back, then failures", schema.Question, 1, "", 3, 3, []schema.Type{schema.Question, schema.Notification}, track.StageDead},
+		{"a question back, a failure, then the answer", schema.Question, 1, "8080", 1, 2, []schema.Type{schema.Question, schema.Notification}, track.StageAnswered},
+		{"a question back of somebody else before it", schema.Question, -1, "8080", 0, 1, []schema.Type{schema.Question, schema.Notification}, track.StageAnswered},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorkspace(t)
 			m := send(t, w, question("port"))[0]
+			say := func(ctx context.Context) {
+				reply := conversation.Reply(m, "codex")
+				reply.Type, reply.Body = test.verb, schema.TextValue("by verb")
+				if test.first < 0 {
+					reply.CreatedAt = schema.NewTimestamp(time.Now().Add(-time.Minute))
+				}
+				if _, err := w.Send(ctx, reply, nil); err != nil {
+					t.Error(err)
+				}
+			}
+			if test.first < 0 {
+				say(t.Context())
+			}
 			turns := 0
 			_, err := runOnce(t, w, Config{Reply: true, NewDriver: plays(func(ctx context.Context, _ agent.Request) (agent.Result, error) {
 				if turns++; turns <= test.first {
-					reply := conversation.Reply(m, "codex")
-					reply.Type, reply.Body = test.verb, schema.TextValue("by verb")
-					if _, err := w.Send(ctx, reply, nil); err != nil {
-						t.Error(err)
-					}
+					say(ctx)
 				}
-				return agent.Result{Text: test.text}, test.err
+				if turns <= test.fails {
+					return agent.Result{}, failed
+				}
+				return agent.Result{Text: test.text}, nil
 			})})
 			var dead *DeadLettersError
 			if err != nil && !(errors.As(err, &dead) && test.stage == track.StageDead) {

@@ -224,14 +224,26 @@ func openGasCity(s *scene) answering {
 
 // openTurn begins a turn that waits until it may end. Its output is the answer.
 func openTurn(s *scene) answering {
+	end := s.beginTurn()
+	return func(an attempt) (code, text string) {
+		out, err := end(an.text)
+		if err != nil {
+			return "?", fmt.Sprint(err, out)
+		}
+		return "", out
+	}
+}
+
+// beginTurn begins a turn. It returns a function that gives the turn its output, and waits for its end.
+func (s *scene) beginTurn() (end func(text string) (out string, err error)) {
 	folder := s.t.TempDir()
 	begun, gate := filepath.Join(folder, "begun"), filepath.Join(folder, "gate")
 	for _, fifo := range []string{begun, gate} {
 		s.fatal(exec.CommandContext(s.t.Context(), "mkfifo", fifo).Run())
 	}
 	command := s.command("oacp", "run", "--agent", string(s.agent), "--once", "--reply", "--json", "--", "sh", "-c", `echo >"$1"; cat "$2"`, "sh", begun, gate)
-	var out, stderr bytes.Buffer
-	command.Stdout, command.Stderr = &out, &stderr
+	var out bytes.Buffer
+	command.Stdout, command.Stderr = &out, &out
 	s.fatal(command.Start())
 	ended := make(chan error, 1)
 	go func() {
@@ -242,13 +254,11 @@ func openTurn(s *scene) answering {
 	}()
 	first, err := os.ReadFile(begun)
 	s.fatal(err)
-	return func(an attempt) (code, text string) {
+	return func(text string) (string, error) {
 		if !strings.HasPrefix(string(first), "none") {
-			s.fatal(os.WriteFile(gate, []byte(an.text), 0))
+			s.fatal(os.WriteFile(gate, []byte(text), 0))
 		}
-		if err := <-ended; err != nil {
-			return "?", fmt.Sprint(err, out.String(), stderr.String())
-		}
-		return "", out.String()
+		err := <-ended
+		return out.String(), err
 	}
 }

@@ -42,6 +42,7 @@ var said = map[string][]string{
 	"invalid_message":  {"[contract]"},
 	"claim_lost":       {"is over: "},
 	"held":             {"reads only verified messages"},
+	"already_working":  {"a turn of oacp run for "},
 }
 
 // A request is a row of the contract that all fronts keep.
@@ -60,7 +61,14 @@ type request struct {
 var (
 	isAnswered = outcome{answers: 1, box: mailbox.Archive}
 	outside    = map[string]string{"output of a turn": "the message gets no turn"}
-	unseen     = map[string]string{"output of a turn": "the message gets no turn", "decide": "it does not show the message"}
+	noTurn     = map[string]string{
+		"decide": "a person gets no turns", "web": "a person gets no turns", "person's command line": "a person gets no turns", "output of a turn": "it is the turn",
+	}
+	noTurnNorQuestion = map[string]string{
+		"decide": noTurn["decide"], "web": noTurn["web"], "person's command line": noTurn["web"], "output of a turn": noTurn["output of a turn"],
+		"Gas City": "it cannot say that a mail is a question back",
+	}
+	unseen = map[string]string{"output of a turn": "the message gets no turn", "decide": "it does not show the message"}
 )
 
 // requests are what fronts are asked to do.
@@ -91,6 +99,13 @@ var requests = []request{
 		not: map[string]string{
 			"decide": "it asks nothing back", "output of a turn": "it is always an answer", "Gas City": "it cannot say that a mail is a question back",
 		},
+	},
+	{
+		name: "an answer while a turn works on the message", sent: (*scene).work, want: outcome{code: "already_working", box: mailbox.Inbox}, not: noTurn,
+	},
+	{
+		name: "a question back while a turn works on the message", sent: (*scene).work, attempt: attempt{asks: true, text: "Which of both?"},
+		want: outcome{code: "already_working", box: mailbox.Inbox}, not: noTurnNorQuestion,
 	},
 	{
 		name: "an answer to a recalled message", meanwhile: func(s *scene) { takeBackFrom(s.t, s.session, s.id, s.agent) },
@@ -217,6 +232,12 @@ func (s *scene) replace(change func(text string) string) {
 		s.fatal(os.Remove(path))
 		check.WriteFile(s.t, filepath.Join(filepath.Dir(path), "20260313T1430Z_claude_question.yaml"), change(string(data)))
 	}
+}
+
+// work has a turn work on the message until the test ends.
+func (s *scene) work() {
+	end := s.beginTurn()
+	s.t.Cleanup(func() { _, _ = end("8080") })
 }
 
 // expire lets the message expire.

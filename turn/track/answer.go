@@ -57,7 +57,7 @@ func (e *BusyError) Error() string {
 }
 
 func (e *BusyError) Explain() (code, hint string) {
-	return "already_working", "oacp status " + e.Request.ID.Short() + " shows how far it gets; --again sends an answer all the same"
+	return "already_working", "oacp status " + e.Request.ID.Short() + " shows how far it gets; --again sends it all the same"
 }
 
 // CheckBusy returns a *BusyError if a turn works on the request to which this process does not belong or, unless by is a
@@ -79,7 +79,8 @@ func CheckBusy(w *mailbox.Workspace, request *schema.Message, agent schema.Agent
 
 // A Slot is the place for the one answer of an agent to a message.
 type Slot struct {
-	// Asked is the last question back about the message that is not answered, nil if there is none or the slot is filled.
+	// Asked is the last question back that the last turn on the message has sent and that is not answered, nil if there is none or
+	// the slot is filled.
 	Asked *schema.Message
 	// Answer is what fills it, nil if nothing does. Path is its file in the outbox.
 	Answer *schema.Message
@@ -160,34 +161,48 @@ func slotOf(ctx context.Context, w *mailbox.Workspace, request *schema.Message, 
 	if err != nil || last.Message == nil {
 		return slot, err
 	}
-	if !last.Answers {
-		slot.Asked, err = askedBack(ctx, w, request, agent)
-		return slot, err
-	}
 	rec, err := record()
-	if err != nil {
+	switch {
+	case err != nil:
 		return slot, err
-	}
-	if rec != nil && rec.isOutdated(last.Message, last.Modified) {
+	case !last.Answers:
+		slot.Asked, err = rec.askedBack(ctx, w, request, agent)
+		return slot, err
+	case rec != nil && rec.isOutdated(last.Message, last.Modified):
 		return slot, nil
 	}
-	isOwn := rec != nil && rec.Running && rec.isOwn() && !last.Message.CreatedAt.Time().Before(inSeconds(rec.Started))
+	isOwn := rec != nil && rec.Running && rec.isOwn() && rec.isOfTurn(last.Message, last.Modified)
 	return Slot{Answer: last.Message, Path: last.Path, OfThisTurn: isOwn}, nil
 }
 
 // isOutdated reports whether an answer, whose file was written at that time, does not count any more: the message that it
 // answers was restored since.
 func (rec *Record) isOutdated(answer *schema.Message, modified time.Time) bool {
-	at, restored := answer.CreatedAt.Time(), inSeconds(rec.Revived)
-	return at.Before(restored) || at.Equal(restored) && modified.Before(rec.Revived)
+	return wasSentBefore(answer, modified, rec.Revived)
 }
 
-// askedBack returns the last question of the agent about a message that its sender has not answered, or nil.
-func askedBack(ctx context.Context, w *mailbox.Workspace, request *schema.Message, agent schema.AgentName) (*schema.Message, error) {
+// wasSentBefore reports whether a message, in a file that was written at the time modified, was sent before another time.
+func wasSentBefore(m *schema.Message, modified, then time.Time) bool {
+	at, second := m.CreatedAt.Time(), inSeconds(then)
+	return at.Before(second) || at.Equal(second) && modified.Before(then)
+}
+
+// isOfTurn reports whether a reply was sent during the last turn on the message.
+func (rec *Record) isOfTurn(reply *schema.Message, modified time.Time) bool {
+	const lag = 10 * time.Millisecond // of the times of files behind the clock
+	return !rec.Started.IsZero() && !wasSentBefore(reply, modified.Add(lag), rec.Started) && (rec.Running || wasSentBefore(reply, modified, rec.Ended))
+}
+
+// askedBack returns the last question of the last turn on a message that the sender of the message has not answered, or nil.
+// Questions that somebody else of the agent asks say nothing about what the turn has to say.
+func (rec *Record) askedBack(ctx context.Context, w *mailbox.Workspace, request *schema.Message, agent schema.AgentName) (*schema.Message, error) {
+	if rec == nil || !w.Knows(request.From) {
+		return nil, nil
+	}
 	questions, err := w.ListNamed(ctx, agent, mailbox.Outbox, conversation.Following(request.CreatedAt.Time()), func(e *mailbox.Entry) bool {
-		return e.Err == nil && e.Message.ParentID == request.ID && e.Message.Type.IsRequest() && e.Message.IsFor(request.From)
+		return e.Err == nil && e.Message.AsksBack(request) && rec.isOfTurn(e.Message, e.Modified)
 	})
-	if err != nil || !w.Knows(request.From) {
+	if err != nil || len(questions) == 0 {
 		return nil, err
 	}
 	answers, err := conversation.Responses(ctx, w, request.From, questions)

@@ -110,7 +110,7 @@ func hintFor(err error, code string) string {
 	}
 	return map[string]string{
 		"already_answered": "another session of yours may have answered: read_message shows the answer; with again, this one is sent too",
-		"already_working":  "leave the message to that turn; with again, this answer is sent all the same",
+		"already_working":  "leave the message to that turn; with again, this is sent all the same",
 		"copy_gone":        "someone removed its copy, or another machine delivered it: if the agent does not have the message, send it again to that agent alone",
 		"queued":           "do not send it again: the next message that anyone sends, or oacp doctor --fix, delivers it",
 		"not_durable":      "it is done: do not repeat it",
