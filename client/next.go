@@ -101,7 +101,7 @@ func (c *Client) Shown(requests ...*Request) error {
 	return track.NoteNoticed(c.w, c.agent, keysOf(requests), track.Noticed{Holder: c.holder()})
 }
 
-// Return makes messages new again. If nothing of them was written, their sender can still take them back.
+// Return makes messages new again, unless others have them, too. If nothing of them was written, their sender can still take them back.
 func (c *Client) Return(unwritten bool, requests ...*Request) error {
 	return track.Return(c.w, c.agent, c.holder(), unwritten, keysOf(requests)...)
 }
@@ -126,7 +126,7 @@ func (c *Client) ReturnMessage(ctx context.Context, id string) (*schema.Message,
 	if e.Message == nil {
 		return nil, errors.New(e.Name + " is not a message")
 	}
-	return e.Message, track.Return(c.w, c.agent, c.holder(), false, track.KeyOf(e.Message))
+	return e.Message, track.Return(c.w, c.agent, track.Holder{}, false, track.KeyOf(e.Message))
 }
 
 // Shown is Client.Shown for one message.

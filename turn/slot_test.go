@@ -191,7 +191,7 @@ func TestTaken(t *testing.T) {
 			if p := progress(t, w, sent[0].ID); p.Stage != track.StageHeld || !strings.Contains(p.Reason, fmt.Sprintf("process %d has it since", other.PID)) {
 				t.Errorf("the progress of what another program has is %+v", p)
 			}
-			if err := track.Return(w, "codex", track.Person, false, track.KeyOf(sent[0])); err != nil {
+			if err := track.Return(w, "codex", track.Holder{}, false, track.KeyOf(sent[0])); err != nil {
 				t.Error(err)
 			}
 		}

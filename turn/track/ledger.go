@@ -93,7 +93,7 @@ func Offer(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, to
 	return given, nil
 }
 
-// Return durably records that messages are new again. Unwritten says that the holder was not shown any of their text, so
+// Return durably records that a holder no longer has messages, or that nobody has for the zero Holder: then they are new again. Unwritten says that the holder was not shown any of their text, so
 // that their sender can still take them back; otherwise they may have been seen.
 func Return(w *mailbox.Workspace, agent schema.AgentName, from Holder, unwritten bool, messages ...Key) error {
 	if err := w.CheckAgent(agent); err != nil || len(messages) == 0 {
@@ -117,15 +117,19 @@ func (f *Fact) holder() Holder { return Holder{f.Session, f.Program, f.Process, 
 
 // applyOffer adds who was given the message, and who returned it.
 func (rec *Record) applyOffer(f *Fact) {
-	isOther := func(n Noticed) bool { return n.Holder != f.holder() }
+	isOwn := func(n Noticed) bool { return n.Holder == f.holder() || f.holder() == Holder{} }
+	if isAgain := f.Kind == offered && slices.ContainsFunc(rec.Offered, isOwn); isAgain || f.Kind != offered && !f.Unwritten {
+		rec.MaySeen = rec.mayBeSeen()
+	}
+	rec.Offered = slices.DeleteFunc(rec.Offered, isOwn)
 	switch {
 	case f.Kind == offered:
-		rec.Offered = append(slices.DeleteFunc(rec.Offered, func(n Noticed) bool { return !isOther(n) }), Noticed{f.holder(), f.At})
-	case f.Unwritten:
-		rec.Offered = slices.DeleteFunc(rec.Offered, func(n Noticed) bool { return !isOther(n) })
-	default:
-		rec.MaySeen = rec.mayBeSeen()
-		rec.Offered, rec.Noticed, rec.Working = nil, nil, nil
+		rec.Offered = append(rec.Offered, Noticed{f.holder(), f.At})
+	case !f.Unwritten:
+		rec.Noticed = slices.DeleteFunc(rec.Noticed, isOwn)
+		if rec.Working != nil && isOwn(Noticed{Holder: rec.Working.holder()}) {
+			rec.Working = nil
+		}
 	}
 }
 

@@ -230,3 +230,22 @@ func TestReturnUnwritten(t *testing.T) {
 		t.Errorf("after unread, the message is not new: %v", err)
 	}
 }
+
+// TestReturnOfOne checks that a holder returns only what it has itself: neither what another one has nor what it was given before.
+func TestReturnOfOne(t *testing.T) {
+	w := newWorkspace(t)
+	m := send(t, w, question("one"))[0]
+	by, other := HolderOf(process.Read(os.Getpid()).Process), HolderOf(process.Read(os.Getppid()).Process)
+	offer(t, w, by, 0, false)
+	offer(t, w, other, 0, true)
+	if err := Return(w, "codex", other, false, KeyOf(m)); err != nil || NewsOf(w, "codex").Has(m) {
+		t.Errorf("a message that a living holder has is new: %v", err)
+	}
+	offer(t, w, by, 0, true)
+	if err := Return(w, "codex", by, true, KeyOf(m)); err != nil || !NewsOf(w, "codex").Has(m) {
+		t.Errorf("a message that all have returned is not new: %v", err)
+	}
+	if p, err := Recall(t.Context(), w, m); err != nil || p[0].Stage != StageWaiting {
+		t.Errorf("a message that its holder was given before is taken back: %+v (%v)", p, err)
+	}
+}

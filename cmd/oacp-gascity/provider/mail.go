@@ -201,7 +201,7 @@ func (p *provider) markUnread(id string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, track.Return(p.w, m.agent, reader, false, track.KeyOf(m.message))
+	return nil, track.Return(p.w, m.agent, track.Holder{}, false, track.KeyOf(m.message))
 }
 
 // archive acknowledges the message. Gas City recognizes the last two words of the error.
