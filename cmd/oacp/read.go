@@ -97,10 +97,15 @@ func (c *readCall) run() error {
 		if c.agent != "" {
 			w.ViewAs(c.agent)
 		}
+		read := c.readNamed
 		if c.all {
-			return c.readAll(w)
+			read = c.readAll
 		}
-		return c.readNamed(w)
+		for {
+			if err := read(w); !errors.Is(err, errMoved) {
+				return err
+			}
+		}
 	})
 }
 
@@ -124,10 +129,13 @@ func (c *readCall) readNamed(w *mailbox.Workspace) error {
 			return e.Err
 		case c.raw:
 			_, data, err := w.Read(e)
-			if data != nil { // it need not be a message
-				_, err = c.Out.Write(data)
+			if data == nil { // else it need not be a message
+				return err
 			}
-			return err
+			return c.show(c.reader(), found, func() error {
+				_, err := c.Out.Write(data)
+				return err
+			})
 		case e.Message == nil:
 			return failure.WithHint(fmt.Errorf("%s is not a message: %w", e.Name, e.Err), doctor.BadFileHint(e))
 		}
@@ -143,8 +151,11 @@ func (c *readCall) readNamed(w *mailbox.Workspace) error {
 	return c.show(c.reader(), pending, func() error { return c.printAll(messages, len(c.words) == 1) })
 }
 
+// errMoved says that a message has left the inbox since it was found: it may have been taken back.
+var errMoved = errors.New("a message has left the inbox")
+
 // show gives the reader those of the files that are in its inbox, prints them, and records that it has noticed them. In a
-// workspace that cannot be written, it only prints.
+// workspace that cannot be written, it only prints. After errMoved, nothing is printed, and the caller looks again.
 func (c *call) show(reader schema.AgentName, files []mailbox.Entry, print func() error) error {
 	files = slices.DeleteFunc(slices.Clone(files), func(e mailbox.Entry) bool { return e.Agent != reader || e.Box != mailbox.Inbox })
 	if len(files) == 0 {
@@ -155,8 +166,12 @@ func (c *call) show(reader schema.AgentName, files []mailbox.Entry, print func()
 		return err
 	}
 	given, err := acts.Read(c.ctx, files)
-	if err != nil {
+	messages := slices.DeleteFunc(files, func(e mailbox.Entry) bool { return e.Err != nil })
+	switch {
+	case err != nil:
 		c.Warn("this cannot be recorded, so the message counts as new: " + failure.OneLine(err.Error()))
+	case len(given) < len(messages):
+		return errMoved
 	}
 	return c.showGiven(acts, given, print)
 }

@@ -2,7 +2,6 @@ package track
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -67,6 +66,7 @@ func Offer(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, to
 	err = Exclusively(ctx, w, agent, func() error {
 		news := NewsOf(w, agent)
 		var facts []Fact
+		var keys []Key
 		for _, e := range pending {
 			if most > 0 && len(given) == most {
 				break
@@ -80,12 +80,20 @@ func Offer(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, to
 				one.Before = inSeconds(rec.Noticed[len(rec.Noticed)-1].At)
 			}
 			given = append(given, one)
+			keys = append(keys, KeyOf(e.Message))
 			facts = append(facts, offered.by(to, KeyOf(e.Message)))
 		}
 		if len(facts) == 0 {
 			return nil
 		}
-		return errors.Join(appendFacts(w, agent, facts...), news.compact(ctx))
+		if err := news.compact(ctx); err != nil {
+			return err
+		}
+		err := appendFacts(w, agent, facts...)
+		if err != nil { // some of them may be written, and nothing is given
+			_ = Return(w, agent, to, true, keys...) // the first error says why that fails, too
+		}
+		return err
 	})
 	if err != nil {
 		return nil, err

@@ -63,7 +63,7 @@ func (s *Server) nextMessage(ctx context.Context, in nextMessageInput) (nextMess
 		},
 	}
 	got, err := s.client.Next(waiting, filter)
-	if waiting.Err() != nil && ctx.Err() == nil { // the input has ended: what is there is still handed out
+	if err != nil && waiting.Err() != nil && ctx.Err() == nil { // the input has ended: what is there is still handed out
 		filter.Timeout = time.Nanosecond
 		got, err = s.client.Next(ctx, filter)
 	}
