@@ -65,7 +65,7 @@ func (e *exchange) apply(ctx context.Context, last bool) error {
 		}
 	}
 	for agent, agreed := range e.agreed {
-		if e.o.DryRun || e.read[agent] == nil {
+		if e.o.DryRun {
 			continue
 		}
 		if err := e.w.Prepare(agent, e.read[agent], agreed); err != nil {

@@ -246,40 +246,28 @@ func (e *exchange) planAgent(agent schema.AgentName) {
 			changed[c] = true
 		}
 	}
-	before, times := e.remembered(agent), e.times(agent)
-	e.scanned[agent] = before
-	if !e.isUnchanged(agent) {
-		files := e.w.Scan(agent, before)
-		e.scanned[agent] = files.Memory
-		base := e.base.places(agent, e.r.settings.Since, files.Same)
-		addDifferent(files.Places, base, changed)
-		addDifferent(base, files.Places, changed)
-		for name := range files.Marks {
-			changed[replica.Copy{Agent: agent, Name: name}] = true
-		}
-		for c := range files.Twice {
-			changed[c] = true
-		}
-		for path, err := range files.Problems {
-			e.problem(path, err)
-		}
-		for path, err := range files.Unread {
-			e.blocked(fmt.Errorf("%s: %w", path, err))
-		}
-		if len(files.Unread) == 0 {
-			maps.Copy(files.Memory, times)
-		}
-		e.read[agent] = files
+	times := e.times(agent) // before anything is read
+	files := e.w.Scan(agent, e.remembered(agent))
+	e.read[agent], e.scanned[agent], e.agreed[agent] = files, files.Memory, make(map[string]facts.Set)
+	base := e.base.places(agent, e.r.settings.Since, files.Same)
+	addDifferent(files.Places, base, changed)
+	addDifferent(base, files.Places, changed)
+	for name := range files.Marks {
+		changed[replica.Copy{Agent: agent, Name: name}] = true
+	}
+	for c := range files.Twice {
+		changed[c] = true
+	}
+	for path, err := range files.Problems {
+		e.problem(path, err)
+	}
+	for path, err := range files.Unread {
+		e.blocked(fmt.Errorf("%s: %w", path, err))
+	}
+	if len(files.Unread) == 0 {
+		maps.Copy(files.Memory, times)
 	}
 	e.planStatus(agent)
-	e.agreed[agent] = make(map[string]facts.Set)
-	if e.read[agent] == nil && len(changed) > 0 {
-		marks, names, err := mailbox.Marks(e.w.Workspace, agent, false)
-		if err != nil {
-			e.blocked(err)
-		}
-		e.read[agent] = &replica.Files{Places: make(map[replica.Copy]replica.Place), Marks: marks, MarkFiles: names}
-	}
 	if removed { // its boxes hold nothing, whatever the base says; another incarnation gets what is pending
 		delete(e.scanned, agent)
 	}

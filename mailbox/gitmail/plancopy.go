@@ -23,13 +23,12 @@ func (e *exchange) planCopy(ctx context.Context, c replica.Copy) {
 	// What is here, and what the trees say.
 	place, here, err := replica.Nowhere, mailbox.Entry{}, error(nil)
 	read := e.read[c.Agent]
-	scanned := read.Memory != nil // otherwise the folders agree with the base
-	if !scanned || read.Partial || read.Places[c] != replica.Nowhere {
+	if read.Partial || read.Places[c] != replica.Nowhere {
 		if place, here, err = e.w.Look(c); err != nil {
 			e.blocked(err)
 		}
 	}
-	if scanned && read.Places[c] != place { // it moved since the scan
+	if read.Places[c] != place && !read.Same(c.Box(place), replica.DayOf(c.Name)) { // it moved since the scan
 		e.scanned[c.Agent].Forget(replica.Day(c.Name), c.Box(read.Places[c]), c.Box(place))
 	}
 	base, tip := e.base.look(c), e.tip.look(c)
