@@ -75,50 +75,23 @@ func (f *Files) Same(box mailbox.Box, day string) bool {
 	return f.same[box] || f.before[string(box)].Days != nil && f.before[string(box)].Days[day] == f.Memory[string(box)].Days[day]
 }
 
-// list returns the sums of the names of the messages of each day in a folder, and the names of those days whose sum is another
-// than before, or of more. A box may have hundreds of thousands, most of them old, so list keeps the names of the newest day
-// only, and lists the folder again if others have changed.
-func (w *Workspace) list(folder string, before map[string]uint64) (days map[string]uint64, names []string, err error) {
+// list returns the sums of the names of the messages of each day in a folder, and the names of those from a day on.
+func (w *Workspace) list(folder, from string) (days map[string]uint64, names []string, err error) {
 	days = make(map[string]uint64)
 	dir, err := durable.OpenDir(w.Root(), w.Dir(), folder)
 	if err != nil {
 		return days, nil, err
 	}
-	defer func() { err = errors.Join(err, dir.Close()) }()
-	newest := ""
-	for day := range before {
-		newest = max(newest, day)
-	}
-	changed := make(map[string]bool)
-	for complete := false; !complete; {
-		sums := make(map[string]*uint64)
-		names = nil
-		for name, err := range dir.All() {
-			if err != nil {
-				return nil, nil, err
-			}
-			if !schema.IsMessageFile(name) {
-				continue
-			}
+	for name, listErr := range dir.All() {
+		if err = listErr; err == nil && schema.IsMessageFile(name) {
 			day := DayOf(name)
-			if sums[day] == nil {
-				sums[day] = new(uint64)
-			}
-			*sums[day] += sum(name)
-			if day >= newest || changed[day] {
+			days[day] += sum(name)
+			if day >= from {
 				names = append(names, name)
 			}
 		}
-		complete = true
-		clear(days)
-		for day, sum := range sums {
-			days[day] = *sum
-			if day < newest && !changed[day] && before[day] != *sum {
-				changed[day], complete = true, false
-			}
-		}
 	}
-	return days, names, nil
+	return days, names, errors.Join(err, dir.Close())
 }
 
 // findTwice looks for the listed messages in all boxes, also in those that were left out.

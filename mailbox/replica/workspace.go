@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"slices"
 
 	"github.com/oacp-go/oacp/internal/durable"
@@ -45,7 +46,15 @@ func (w *Workspace) Scan(agent schema.AgentName, before Memories) *Files {
 			continue
 		}
 		// An inbox that is not a folder is reported above, and has no archive.
-		days, names, err := w.list(folder, remembered.Days)
+		// A box may have hundreds of thousands of messages. Usually only the newest day has other ones than before.
+		newest := slices.Max(append(slices.Collect(maps.Keys(remembered.Days)), ""))
+		days, names, err := w.list(folder, newest)
+		for day, sum := range days {
+			if day < newest && remembered.Days[day] != sum {
+				days, names, err = w.list(folder, "")
+				break
+			}
+		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, durable.ErrNotFolder) {
 			f.Unread[folder] = err
 			continue
