@@ -76,7 +76,7 @@ func (c *Client) RequestOf(ctx context.Context, found []mailbox.Entry) (*Request
 
 // Draft returns the answer without a body: subject, priority and type follow from the message.
 func (r *Request) Draft() Answer {
-	return Answer{Draft: Draft{Message: conversation.Reply(r.Message, r.client.agent)}}
+	return Answer{Draft: Draft{Message: conversation.Reply(r.Message, r.client.agent, draftType(r.Message))}}
 }
 
 // Answer sends an answer; see Prepared.Send. Of several answers, one is sent: the error for others is a

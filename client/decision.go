@@ -35,17 +35,19 @@ func OptionsOf(m *schema.Message) (options []Option) {
 	for _, choice := range m.Marks.Choices {
 		add(Option{Key: choice, Label: choice, Choice: choice, Type: schema.Notification, Final: m.Type.IsRequest(), Acknowledges: true})
 	}
-	switch t := m.Type; t {
+	switch m.Type {
 	case schema.ReviewRequest, schema.ReviewAddressed:
 		done("approve", "Approve", schema.ReviewLGTM)
-		text("changes", "Ask for changes", t.Answer())
+		text("changes", "Ask for changes", schema.ReviewFeedback)
 	case schema.ReviewFeedback:
-		text("addressed", "Changed", t.Answer())
+		text("addressed", "Changed", schema.ReviewAddressed)
 	case schema.Handoff, schema.TaskRequest:
 		add(Option{Key: "accept", Label: "Accept", Type: schema.Notification})
 		text("done", "Done", schema.Notification)
+	case schema.BrainstormRequest, schema.BrainstormFollowup:
+		text("answer", "Answer", schema.BrainstormFollowup)
 	default:
-		text("answer", "Answer", t.Answer())
+		text("answer", "Answer", schema.Notification)
 	}
 	if m.Type.IsRequest() {
 		add(Option{Key: "ask", Label: "Ask back", Type: schema.Question, NeedsText: true})
@@ -59,6 +61,15 @@ func OptionsOf(m *schema.Message) (options []Option) {
 func DefaultOption(m *schema.Message) Option {
 	options := OptionsOf(m)
 	return options[slices.IndexFunc(options, func(o Option) bool { return o.Default })]
+}
+
+// draftType returns the type of an answer for which its author names none: that of DefaultOption or, to a handoff, the one whose
+// body has fields.
+func draftType(m *schema.Message) schema.Type {
+	if m.Type == schema.Handoff {
+		return schema.HandoffComplete
+	}
+	return DefaultOption(m).Type
 }
 
 // FindOption returns the answer that a text names: a choice of the message, as schema.Message.Choose finds it, or a key. The

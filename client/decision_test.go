@@ -66,3 +66,36 @@ context_bundle: {files_touched: [main.go], decisions_made: [none], blockers_hit:
 `
 	handoffComplete = "issue: none\npr: 0\nbranch: main\ntests_run: all\nnext_owner: codex\n"
 )
+
+// TestTypeOfAnAnswer checks the type of an answer to each type of message for which nobody names one.
+func TestTypeOfAnAnswer(t *testing.T) {
+	tests := map[schema.Type]schema.Type{
+		schema.TaskRequest: schema.Notification, schema.Question: schema.Notification, schema.Notification: schema.Notification,
+		schema.FollowUp: schema.Notification, schema.Handoff: schema.HandoffComplete, schema.HandoffComplete: schema.Notification,
+		schema.ReviewRequest: schema.ReviewFeedback, schema.ReviewAddressed: schema.ReviewFeedback,
+		schema.ReviewFeedback: schema.ReviewAddressed, schema.ReviewLGTM: schema.Notification,
+		schema.BrainstormRequest: schema.BrainstormFollowup, schema.BrainstormFollowup: schema.BrainstormFollowup,
+	}
+	w := mailboxtest.New(t, "claude", "codex")
+	for of, want := range tests {
+		m := mailboxtest.Draft("codex")
+		switch m.Type = of; of {
+		case schema.Handoff:
+			m.Body = schema.TextValue(handoff)
+		case schema.HandoffComplete:
+			m.Body = schema.TextValue(handoffComplete)
+		}
+		sent := mailboxtest.Send(t, w, m).Message
+		r, err := newClient(t, w, "codex").Request(t.Context(), string(sent.ID))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := r.Draft()
+		if a.Body = schema.TextValue("Done."); of == schema.Handoff { // the body of its answer has fields
+			a.Body = schema.TextValue(handoffComplete)
+		}
+		if _, err := r.Answer(t.Context(), a); err != nil || a.Type != want {
+			t.Errorf("the answer to %s is a %s, want %s (%v)", of, a.Type, want, err)
+		}
+	}
+}

@@ -17,21 +17,6 @@ func (t Type) IsRequest() bool {
 // each other forever.
 func (t Type) ExpectsAnswer() bool { return t.IsRequest() || t == BrainstormFollowup }
 
-// Answer returns the default type of an answer to a message of this type.
-func (t Type) Answer() Type {
-	switch t {
-	case ReviewRequest, ReviewAddressed:
-		return ReviewFeedback
-	case ReviewFeedback:
-		return ReviewAddressed
-	case BrainstormRequest, BrainstormFollowup:
-		return BrainstormFollowup
-	case Handoff:
-		return HandoffComplete
-	}
-	return Notification
-}
-
 // Asks reports whether a message of this type asks for something, so that it cannot answer a task
 // request.
 func (t Type) Asks() bool {

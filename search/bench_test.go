@@ -55,7 +55,7 @@ func BenchmarkIndex(b *testing.B) {
 	x := open(b, w)
 	began := time.Now()
 	update(b, x)
-	info, err := os.Stat(filepath.Join(w.Dir(), filepath.FromSlash(search.Folder), "v2.db"))
+	info, err := os.Stat(filepath.Join(w.Dir(), filepath.FromSlash(search.Folder), "v3.db"))
 	if err != nil {
 		b.Fatal(err)
 	}

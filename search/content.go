@@ -50,8 +50,14 @@ func recordContent(run *bridge.Run, e bridge.Entry) *content {
 	return c
 }
 
-// texts returns the folded subject and body. No term has a line feed, so none reaches from one into the other.
-func (c *content) texts() string { return fold(c.Message.Subject) + "\n" + fold(c.body) }
+// texts returns the folded subject, choices and body. No term has a line feed, so none reaches from one into the other.
+func (c *content) texts() string {
+	text := fold(c.Message.Subject)
+	for _, choice := range c.Message.Marks.Choices {
+		text += "\n" + fold(choice)
+	}
+	return text + "\n" + fold(c.body)
+}
 
 // fits reports whether the content fits the query, whose terms are folded.
 func (q *Query) fits(c *content) bool {

@@ -35,7 +35,7 @@ func wantCount(tb testing.TB, x *search.Index, words string, want int) {
 }
 
 func indexFile(w *mailbox.Workspace) string {
-	return filepath.Join(w.Dir(), filepath.FromSlash(search.Folder), "v2.db")
+	return filepath.Join(w.Dir(), filepath.FromSlash(search.Folder), "v3.db")
 }
 
 // TestDamagedIndex damages the file, which the same Index or another one has seen.
@@ -99,17 +99,17 @@ func TestIndexReplacedWhileOpen(t *testing.T) {
 // TestOtherVersions checks that a new index removes those of earlier versions, and leaves later ones alone.
 func TestOtherVersions(t *testing.T) {
 	w := newWorkspace(t)
-	earlier, later := filepath.Join(filepath.Dir(indexFile(w)), "index.db"), filepath.Join(filepath.Dir(indexFile(w)), "v3.db")
+	earlier, later := filepath.Join(filepath.Dir(indexFile(w)), "index.db"), filepath.Join(filepath.Dir(indexFile(w)), "v4.db")
 	if err := os.MkdirAll(filepath.Dir(later), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	write(t, earlier, "1")
-	write(t, later, "3")
+	write(t, later, "4")
 	fill(t, w, 0, 3)
 	x := open(t, w)
 	update(t, x)
 	wantCount(t, x, "of many", 3)
-	if data, err := os.ReadFile(later); err != nil || string(data) != "3" {
+	if data, err := os.ReadFile(later); err != nil || string(data) != "4" {
 		t.Errorf("the later index is %q, %v", data, err)
 	}
 	if _, err := os.Stat(earlier); !errors.Is(err, os.ErrNotExist) {

@@ -18,10 +18,10 @@ import (
 )
 
 // fileName has the version of the tables and tokens. Programs of other versions have an index of their own.
-const fileName = "v2.db"
+const fileName = "v3.db"
 
 // earlier are the files of earlier versions.
-var earlier = []string{"index.db"}
+var earlier = []string{"index.db", "v2.db"}
 
 // tables makes an empty index. The id of a doc is its time; see idOf. The name of a record's doc is null. The cursor of
 // a log is behind the last record that was read, and after is the cursor before a record. The text of a doc is not stored.

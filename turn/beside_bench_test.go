@@ -123,7 +123,7 @@ func BenchmarkBeside(b *testing.B) {
 				if err != nil {
 					return err
 				}
-				answer := conversation.Reply(found[0].Message, "codex")
+				answer := conversation.Reply(found[0].Message, "codex", schema.Notification)
 				answer.Type, answer.Body = schema.Question, schema.TextValue("Which one?")
 				_, err = w.Send(ctx, answer, nil)
 				return err

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/client"
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/secrets"
 	"github.com/oacp-go/oacp/internal/visible"
@@ -50,11 +51,8 @@ func (c *closer) answer(m *schema.Message, rec *track.Record, result agent.Resul
 	if result.Truncated {
 		text += fmt.Sprintf("\n\n[Only the first %d bytes of the output were kept.]", agent.MaxText)
 	}
-	draft := conversation.Reply(m, c.config.Agent)
+	draft := conversation.Reply(m, c.config.Agent, client.DefaultOption(m).Type)
 	draft.Body = schema.TextValue(text)
-	if draft.Type == schema.HandoffComplete {
-		draft.Type = schema.Notification // what an agent prints is free text
-	}
 	draft.Marks.Final = true
 	if text == "" {
 		draft.Decline()
@@ -67,8 +65,8 @@ func (c *closer) answer(m *schema.Message, rec *track.Record, result agent.Resul
 
 // refusal makes the answer to a request that the model refuses.
 func (c *closer) refusal(m *schema.Message, rec *track.Record, err error) *schema.Message {
-	draft := conversation.Reply(m, c.config.Agent)
-	draft.Type, draft.Body = schema.Notification, schema.TextValue(visible.Cut(secrets.Redact(err.Error()), 2000))
+	draft := conversation.Reply(m, c.config.Agent, schema.Notification)
+	draft.Body = schema.TextValue(visible.Cut(secrets.Redact(err.Error()), 2000))
 	draft.Decline()
 	draft.Marks.Hops = rec.Hops + 1
 	c.setID(&draft, "answer", string(rec.ID), rec.Fingerprint)
@@ -162,7 +160,7 @@ func (c *closer) bounce(m *schema.Message, rec *track.Record, reason string) *sc
 	if rec.Output != "" {
 		body += "\nThe end of the last turn's output:\n\n" + lastRunes(rec.Output, 4000)
 	}
-	draft := c.makeBounce(conversation.Reply(m, c.config.Agent), rec, "Not handled: "+m.Subject, body)
+	draft := c.makeBounce(conversation.Reply(m, c.config.Agent, schema.Notification), rec, "Not handled: "+m.Subject, body)
 	if validate.Message(draft).Err() != nil {
 		// The fields of an invalid message may not be valid in a notice either.
 		draft.ParentID, draft.ConversationID, draft.RelatedPacket, draft.RelatedPR = "", "", "", ""

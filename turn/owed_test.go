@@ -74,14 +74,14 @@ func TestOwedInEveryStage(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("acknowledged", "q codex done")
-	answer := conversation.Reply(sent, "codex")
+	answer := conversation.Reply(sent, "codex", schema.Notification)
 	answer.Type, answer.Body = schema.Question, schema.TextValue("why?")
 	back := send(t, w, answer)[0]
 	mine, theirs := owedBy(t, w, "codex")
 	if !slices.Equal(mine, []string{"q codex done"}) || !slices.Equal(theirs, []string{"Re: q claude waiting"}) {
 		t.Errorf("after a question back codex owes %q and is owed %q", mine, theirs)
 	}
-	reply := conversation.Reply(back, "claude")
+	reply := conversation.Reply(back, "claude", schema.Notification)
 	reply.Body = schema.TextValue("because")
 	answer.Type = schema.Notification
 	for _, m := range send(t, w, reply, answer) {

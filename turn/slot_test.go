@@ -49,7 +49,7 @@ func TestOneAnswer(t *testing.T) {
 			w := newWorkspace(t)
 			m := send(t, w, question("port"))[0]
 			say := func(ctx context.Context) {
-				reply := conversation.Reply(m, "codex")
+				reply := conversation.Reply(m, "codex", schema.Notification)
 				reply.Type, reply.Body = test.verb, schema.TextValue("by verb")
 				if test.first < 0 {
 					reply.CreatedAt = schema.NewTimestamp(time.Now().Add(-time.Minute))
@@ -131,7 +131,7 @@ func TestAnsweredBeforeALostTurn(t *testing.T) {
 	if err := errors.Join(j.Append(track.Started.Of(&it.Envelope), true), j.Close()); err != nil {
 		t.Fatal(err)
 	}
-	reply := conversation.Reply(m, "codex")
+	reply := conversation.Reply(m, "codex", schema.Notification)
 	reply.Body = schema.TextValue("8080")
 	if _, err := w.Send(t.Context(), reply, nil); err != nil {
 		t.Fatal(err)

@@ -100,7 +100,7 @@ func TestTrackWhatNoRunnerSaw(t *testing.T) {
 	if got, want := stages(), "codex done, gemini waiting"; got != want {
 		t.Errorf("stages %s, want %s", got, want)
 	}
-	answer := conversation.Reply(sent, "codex")
+	answer := conversation.Reply(sent, "codex", schema.Notification)
 	answer.Body = schema.TextValue("by hand")
 	send(t, w, answer)
 	// A killed delivery leaves this file behind.

@@ -24,7 +24,7 @@ func TestDecide(t *testing.T) {
 	options := terminal.Options{Command: []string{"oacp", "decide", "--dir", c.Dir}, Env: []string{"EDITOR=sh -c", "VISUAL=false"}}
 	one, two := terminal.Start(t, options), terminal.Start(t, options)
 	for _, term := range []*terminal.Terminal{one, two} {
-		term.Await("codex asks (question "+schema.ID(first).Short()+", 0m ago): Deploy?", "It is green.", "later", "number or name, t text")
+		term.Await("codex asks (question "+schema.ID(first).Short()+", ", "s ago): Deploy?", "It is green.", "later", "number or name, t text")
 	}
 	if got := c.must(t, "status", first); !strings.Contains(got, "anna: noticed") {
 		t.Errorf("the stage of a message that decide shows: %s", got)
@@ -138,7 +138,7 @@ func TestDecideHeader(t *testing.T) {
 	second := send("--as-person", "reply", request, "--from", "anna", "--type", "question", "--subject", "Where?")
 	send("reply", first, "--from", "codex")
 	term := terminal.Start(t, terminal.Options{Command: []string{"oacp", "decide", "--dir", c.Dir}, Env: []string{"EDITOR=false"}})
-	term.Await("codex asks (question "+schema.ID(request).Short()+", 0m ago): When?", "\n"+schema.ID(first).Short()+" answered", "you asked "+schema.ID(second).Short())
+	term.Await("codex asks (question "+schema.ID(request).Short()+", ", "s ago): When?", "\n"+schema.ID(first).Short()+" answered", "you asked "+schema.ID(second).Short())
 	term.Press("s", "Enter")
 	term.Press("s", "Enter")
 	term.Await("codex tells you (notification ", ", expires in 2h): News")

@@ -338,7 +338,7 @@ func TestCodexSandbox(t *testing.T) {
 	if err := os.MkdirAll(below, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	line := regexp.MustCompile(`- (\w+) question P2 from claude, \d+m: `)
+	line := regexp.MustCompile(`- (\w+) question P2 from claude, \d+[sm]: `)
 	s := newCodexScene(t, func(_ context.Context, r modelstub.Request) modelstub.Reply {
 		found := line.FindStringSubmatch(strings.Join(r.Context, "\n"))
 		if found == nil || len(r.Results) > 0 {

@@ -92,12 +92,8 @@ func printMessage(s *command.Streams, e mailbox.Entry, found []place) {
 
 // expiry says when a message expires.
 func expiry(m *schema.Message, now time.Time) string {
-	left := m.ExpiresAt.Time().Sub(now)
-	switch {
-	case m.ExpiredAt(now):
+	if m.ExpiredAt(now) {
 		return "expired"
-	case left < time.Minute:
-		return fmt.Sprintf("expires in %ds", int(left/time.Second))
 	}
 	return "expires in " + spelling.Age(now, m.ExpiresAt.Time())
 }

@@ -175,7 +175,7 @@ func (c *call) afterWork(m *schema.Message, isAnswered bool) string {
 		return ack
 	case m.Marks.Choices != nil:
 		return reply + " --ack --choose CHOICE, or --body TEXT"
-	case m.Type.Answer() == schema.ReviewFeedback:
+	case client.DefaultOption(m).Type == schema.ReviewFeedback:
 		return reply + " --ack --type review_lgtm --body TEXT; --type review_feedback asks for changes"
 	case m.Type == schema.Handoff:
 		return reply + " --ack --body-file FILE; oacp send --template handoff_complete --in-reply-to " + m.ID.Short() + " prints one to fill in"

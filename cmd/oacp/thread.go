@@ -204,7 +204,7 @@ EXAMPLES:
 			&cli.StringFlag{Name: "agent", Usage: "sent by or to `AGENT`, or in its box", Destination: (*string)(&c.query.Agent)},
 			&cli.GenericFlag{Name: "type", Usage: "of `TYPE`", Value: command.Type(&c.query.Type)},
 			&cli.StringFlag{Name: "subject", Usage: "with `TEXT` in the subject, ignoring case", Destination: &c.query.Subject},
-			&cli.StringFlag{Name: "text", Usage: "with all `WORDS` in subject or body, ignoring case", Destination: &c.query.Text},
+			&cli.StringFlag{Name: "text", Usage: "with all `WORDS` in subject, choices or body, ignoring case", Destination: &c.query.Text},
 			&cli.StringFlag{Name: "conversation", Usage: "of the conversation `ID`, or that of the message ID", Destination: &c.conversation},
 			&cli.GenericFlag{Name: "priority", Usage: "of `PRIORITY` P0, P1, P2 or P3", Value: command.Priority(&c.query.Priority)},
 			&cli.GenericFlag{Name: "box", Usage: "in `BOX`: inbox, outbox, archive or dead_letter", Value: command.OneOf(&c.query.Box, "box", mailbox.Inbox, mailbox.Outbox, mailbox.Archive, mailbox.DeadLetters)},

@@ -21,7 +21,7 @@ func TestAnswersAreNotDerived(t *testing.T) {
 				ID: "msg-20260313T1201Z-claude-0123456789abcdef", From: "claude", To: []schema.AgentName{"codex"},
 				Type: row.Message, Channel: row.Channel + suffix,
 			}
-			if answer := conversation.Reply(&m, "codex"); answer.Channel != "" {
+			if answer := conversation.Reply(&m, "codex", schema.Notification); answer.Channel != "" {
 				t.Errorf("the answer to a message on %s is on %s, want no channel", m.Channel, answer.Channel)
 			}
 		}

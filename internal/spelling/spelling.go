@@ -77,11 +77,14 @@ func Plural(n int, noun string) string {
 	return strconv.Itoa(n) + " " + noun + "s"
 }
 
-// Age returns how long ago something was: in minutes below an hour, in hours below two days, then
-// in days, as the reference implementation does.
+// Age returns how long ago something was: in seconds below two minutes, in minutes below an hour, in hours below two days, then
+// in days.
 func Age(from, now time.Time) string {
-	minutes := int64(max(0, now.Sub(from)) / time.Minute)
+	age := max(0, now.Sub(from))
+	minutes := int64(age / time.Minute)
 	switch {
+	case minutes < 2:
+		return strconv.FormatInt(int64(age/time.Second), 10) + "s"
 	case minutes < 60:
 		return strconv.FormatInt(minutes, 10) + "m"
 	case minutes < 48*60:

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestNearest(t *testing.T) {
@@ -92,6 +93,18 @@ func TestPlainYAML(t *testing.T) {
 	} {
 		if got := PlainYAML(text); got != want {
 			t.Errorf("%q is %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestAge(t *testing.T) {
+	at := time.Date(2026, 3, 13, 14, 30, 0, 0, time.UTC)
+	for age, want := range map[time.Duration]string{
+		-time.Hour: "0s", 0: "0s", 59500 * time.Millisecond: "59s", 119 * time.Second: "119s", 2 * time.Minute: "2m",
+		59 * time.Minute: "59m", time.Hour: "1h", 47 * time.Hour: "47h", 48 * time.Hour: "2d",
+	} {
+		if got := Age(at, at.Add(age)); got != want {
+			t.Errorf("%s ago is %s, want %s", age, got, want)
 		}
 	}
 }

@@ -23,17 +23,17 @@ var originChannels = []string{
 	schema.ChannelBounce, schema.ChannelBound,
 }
 
-// Reply returns the draft of an answer to a message: to its sender, in its conversation, of the
-// type that answers its type, without a body. It keeps the message's channel, unless the channel
-// only says where the message comes from.
-func Reply(original *schema.Message, from schema.AgentName) schema.Message {
+// Reply returns the draft of an answer of a type to a message: to its sender, in its conversation,
+// without a body. It keeps the message's channel, unless the channel only says where the message
+// comes from.
+func Reply(original *schema.Message, from schema.AgentName, kind schema.Type) schema.Message {
 	channel := original.Channel
 	if slices.Contains(originChannels, strings.TrimSuffix(channel, "-all")) {
 		channel = ""
 	}
 	return schema.Message{
 		From: from, To: []schema.AgentName{original.From},
-		Type: original.Type.Answer(), Priority: original.Priority,
+		Type: kind, Priority: original.Priority,
 		Subject: replySubject(original.Subject), Channel: channel,
 		RelatedPacket: original.RelatedPacket, RelatedPR: original.RelatedPR,
 		ParentID: original.ID, ConversationID: Of(original),

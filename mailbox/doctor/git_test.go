@@ -77,7 +77,7 @@ func (p *gitPlace) inspect(t testing.TB, now time.Time) string {
 
 func TestGitWorkspaceInGoodOrder(t *testing.T) {
 	p := newGitPlace(t)
-	want := fmt.Sprintf("ok remote: oacp-3 of %s\nok sync: nothing to send; the last sync was 1m ago", p.remote)
+	want := fmt.Sprintf("ok remote: oacp-3 of %s\nok sync: nothing to send; the last sync was 60s ago", p.remote)
 	r, err := gitmail.Open(t.Context(), p.w)
 	if err != nil {
 		t.Fatal(err)

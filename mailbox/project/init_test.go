@@ -142,7 +142,7 @@ func TestReferenceWorkspaceWorksUnchanged(t *testing.T) {
 	if err != nil || len(entries) != 1 {
 		t.Fatalf("the inbox lists %v (%v), want the message", entries, err)
 	}
-	answer := conversation.Reply(entries[0].Message, "codex")
+	answer := conversation.Reply(entries[0].Message, "codex", schema.Notification)
 	answer.Body = schema.TextValue("Done.")
 	mailboxtest.Send(t, w, answer)
 	if _, err := w.DeadLetter(entries[0], mailbox.DeadLetterReason{Reason: "because"}); err != nil {

@@ -43,7 +43,7 @@ func (a *awaited) notice() {
 func (a *awaited) acknowledge() { a.check(a.w.Acknowledge(a.pending())) }
 
 func (a *awaited) reply(change func(*schema.Message)) {
-	m := conversation.Reply(a.m, "codex")
+	m := conversation.Reply(a.m, "codex", schema.Notification)
 	m.Body = schema.TextValue("Done.")
 	if change != nil {
 		change(&m)

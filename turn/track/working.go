@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -37,7 +38,7 @@ func (by Working) Said(now time.Time) string {
 		text += " and finished since"
 	}
 	if by.Text != "" {
-		text += ": " + by.Text
+		text += ": " + strconv.Quote(by.Text)
 	}
 	return text
 }

@@ -176,7 +176,7 @@ func TestConversationFollows(t *testing.T) {
 		t.Fatalf("the conversation is\n%s", screen)
 	}
 	for _, text := range []string{"the answer", "and another"} {
-		answer := conversation.Reply(receipt.Message, "codex")
+		answer := conversation.Reply(receipt.Message, "codex", schema.Notification)
 		answer.Body = schema.TextValue(text)
 		if _, err := w.Send(t.Context(), answer, nil); err != nil {
 			t.Fatal(err)

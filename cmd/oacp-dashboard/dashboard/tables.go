@@ -186,11 +186,8 @@ func clock(at schema.Timestamp, now time.Time) string {
 
 // age returns how long ago a time was, in the largest unit.
 func age(from, now time.Time) string {
-	switch d := max(0, now.Sub(from)); {
-	case from.IsZero():
+	if from.IsZero() {
 		return ""
-	case d < time.Minute:
-		return fmt.Sprintf("%ds", d/time.Second)
 	}
 	return spelling.Age(from, now)
 }

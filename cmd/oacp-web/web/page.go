@@ -147,8 +147,6 @@ func momentOf(at, now time.Time, exact bool) moment {
 		m.Age = at.UTC().Format("2006-01-02 15:04 UTC")
 	case at.After(now):
 		m.Age = "in " + spelling.Age(now, at)
-	case now.Sub(at) < time.Minute:
-		m.Age = "now"
 	}
 	return m
 }

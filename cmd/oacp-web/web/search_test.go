@@ -18,6 +18,9 @@ func TestSearchWithoutUpdate(t *testing.T) {
 	if page := b.page("/search?q=green"); !strings.Contains(page, "<mark>green</mark>") || strings.Contains(page, "the search index") {
 		t.Errorf("got %s", page)
 	}
+	if page := b.page("/search?q=yes"); !strings.Contains(page, "Deploy?") {
+		t.Errorf("a choice is not found: %s", page)
+	}
 	lock := durable.NewLock(filepath.Join(w.Dir(), filepath.FromSlash(search.Folder), "lock"))
 	if locked, err := lock.TryLock(); err != nil || !locked {
 		t.Fatal(locked, err)
