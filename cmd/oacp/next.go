@@ -121,20 +121,19 @@ func (c *nextCall) showNext(w *mailbox.Workspace, agent schema.AgentName, given 
 // openMessages says in a line which messages, except some, the agent was shown and has not handled. It is empty if there are
 // none.
 func (c *call) openMessages(w *mailbox.Workspace, agent schema.AgentName, except []mailbox.Entry) string {
-	inbox, _ := w.Inbox(c.ctx, agent) // the wait reports what cannot be read
-	inbox = slices.DeleteFunc(inbox, func(e mailbox.Entry) bool {
-		return slices.ContainsFunc(except, func(shown mailbox.Entry) bool { return shown.Name == e.Name })
+	open, _ := track.NewsOf(w, agent).Open(c.ctx) // the wait reports what cannot be read
+	open = slices.DeleteFunc(open, func(m track.OpenMessage) bool {
+		return slices.ContainsFunc(except, func(shown mailbox.Entry) bool { return shown.Message.ID == m.ID })
 	})
 	const most = 3
 	var parts []string
-	open := track.NewsOf(w, agent).Open(inbox)
 	for _, m := range open[:min(most, len(open))] {
 		parts = append(parts, fmt.Sprintf("%s %s, shown %s", visible.Line(m.ID.Short()), visible.Line(m.Subject), c.Clock(m.Shown)))
 	}
 	if len(open) > most {
 		parts = append(parts, fmt.Sprintf("and %d more: oacp owed", len(open)-most))
 	}
-	if open == nil {
+	if len(open) == 0 {
 		return ""
 	}
 	return "open: " + strings.Join(parts, "; ")

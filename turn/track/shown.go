@@ -97,21 +97,45 @@ type OpenMessage struct {
 	Shown time.Time
 }
 
-// Open returns those of the messages in the inbox that were shown and are not handled, in the order of the entries. The
-// id of a message is precise enough for that, so the entries need no bodies.
-func (n *News) Open(inbox []mailbox.Entry) (open []OpenMessage) {
-	if n.refresh() != nil {
-		return nil
+// Open returns the messages in the inbox that were shown and are not handled, in processing order and without their bodies. It
+// opens only the files that may hold one. The id of a message is precise enough for that.
+func (n *News) Open(ctx context.Context) (open []OpenMessage, err error) {
+	if err := n.refresh(); err != nil {
+		return nil, err
 	}
-	for _, e := range inbox {
-		if e.Err != nil {
-			continue
+	shown, isForeign := make(map[sent]bool), false
+	for id, rec := range n.state.records {
+		if len(rec.Noticed) > 0 && !n.state.history.isNew(rec, n.state.running, time.Now()) {
+			parts, err := schema.ParseID(id)
+			shown[sent{parts.Sender, parts.At.Truncate(time.Minute)}] = true
+			isForeign = isForeign || err != nil // the name of its file tells nothing
 		}
+	}
+	if len(shown) == 0 {
+		return nil, nil
+	}
+	mayHold := func(name string) bool {
+		parsed, err := schema.ParseFileName(name)
+		return err != nil || isForeign || shown[sent{parsed.From, parsed.At.Truncate(time.Minute)}]
+	}
+	inbox, err := n.w.ListNamed(ctx, n.agent, mailbox.Inbox, mayHold, func(e *mailbox.Entry) bool {
+		if e.Err == nil {
+			e.Message.Body = schema.Value{}
+		}
+		return e.Err == nil
+	})
+	for _, e := range mailbox.InOrder(inbox) {
 		if rec := n.state.records[e.Message.ID]; rec != nil && !n.state.history.isNew(rec, n.state.running, time.Now()) && len(rec.Noticed) > 0 {
 			open = append(open, OpenMessage{e.Message, inSeconds(rec.Noticed[0].At)})
 		}
 	}
-	return open
+	return open, err
+}
+
+// sent is what an id and the name of a file both tell: who sent the message, and in which minute.
+type sent struct {
+	from schema.AgentName
+	at   time.Time
 }
 
 // MostAnnounced bounds how many files Announce opens, so that commands can call it whatever lies in the inbox.

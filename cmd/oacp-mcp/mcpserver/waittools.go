@@ -87,11 +87,10 @@ func (s *Server) nextMessage(ctx context.Context, in nextMessageInput) (nextMess
 
 // addOpen adds the open messages to a result.
 func (s *Server) addOpen(ctx context.Context, result *nextMessage) error {
-	inbox, err := s.workspace.Inbox(ctx, s.agent)
+	open, err := track.NewsOf(s.workspace, s.agent).Open(ctx)
 	if err != nil {
 		return err
 	}
-	open := track.NewsOf(s.workspace, s.agent).Open(inbox)
 	for _, m := range open[:min(openShown, len(open))] {
 		result.Open = append(result.Open, openMessage{m.ID, cut(m.Subject, nameTokens)})
 	}
