@@ -16,11 +16,9 @@ import (
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
-	"github.com/oacp-go/oacp/internal/orphans"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/mailbox/settings"
 )
 
@@ -68,11 +66,11 @@ func (c *allowCall) run() error {
 	return c.with(nil, c.ask)
 }
 
-// checkAlone returns an error unless a person at a terminal runs the command. An agent that clears its environment is
-// stopped only by a sandbox in which it cannot write to the user's own folder.
+// checkAlone returns an error unless a person at a terminal runs the command: --as-person is not enough. An agent that clears its
+// environment is stopped only by a sandbox in which it cannot write to the user's own folder.
 func (c *allowCall) checkAlone() error {
-	switch runtime := project.CurrentRuntime(c.Getenv); {
-	case runtime != "" && runtime != "human", c.Getenv(orphans.Variable) != "":
+	switch {
+	case c.InAgent():
 		return &failure.Error{Code: "in_session", Err: errors.New("an agent cannot allow settings: only its user can"), Hint: "run oacp allow in a terminal of your own"}
 	case !c.InTerminal:
 		return &failure.Error{Code: "no_terminal", Err: errors.New("a person at a terminal decides"), Hint: "oacp allow --list shows the settings that are not allowed yet; flags and $OACP_HOME/config.yaml need no allowing"}
@@ -92,7 +90,12 @@ func (c *allowCall) ask(w *mailbox.Workspace) error {
 		c.Warn(failure.OneLine(err.Error()))
 	}
 	in, done, left := bufio.NewReader(c.In), []string{}, []string{}
+	var refused error
 	for _, f := range waiting {
+		if err := f.CheckPrograms(w); err != nil {
+			refused, left = errors.Join(refused, err), append(left, f.Path)
+			continue
+		}
 		c.Tell("%s in %s\n%sAllow this? [y/N] ", visible.Line(f.Path), visible.Line(w.Dir()), settingLines(f.Refused))
 		line, err := in.ReadString('\n')
 		if answer := strings.ToLower(strings.TrimSpace(line)); err != nil || answer != "y" && answer != "yes" {
@@ -115,10 +118,10 @@ func (c *allowCall) ask(w *mailbox.Workspace) error {
 			c.Printf("There is nothing to allow: %s allowed\n", spelling.Plural(len(allowed), "file"))
 		}
 	})
-	if err == nil && len(left) > 0 {
+	if err == nil && len(left) > 0 && refused == nil {
 		err = failure.ErrReported
 	}
-	return err
+	return cmp.Or(err, refused)
 }
 
 // An allowance is a file with settings that count only if they are allowed. State is allowed, changed or waiting.

@@ -112,7 +112,7 @@ func replyMark(answered, asked bool) string {
 // data: a line names the sender, and each line of the body has a mark.
 func printBody(s *command.Streams, m *schema.Message) {
 	text := m.BodyText()
-	if s.OutTerminal {
+	if s.OutTerminal && !s.InAgent() {
 		s.Printf("%s\n", strings.TrimSuffix(visible.Lines(text), "\n"))
 		return
 	}

@@ -44,7 +44,7 @@ func (t *table) add(values ...any) {
 	texts := make([]string, len(values))
 	for i, value := range values {
 		texts[i] = fmt.Sprint(value)
-		if !t.s.OutTerminal {
+		if !t.s.OutTerminal || t.s.InAgent() {
 			texts[i] = visible.Untagged(texts[i])
 		}
 	}

@@ -84,7 +84,7 @@ func (c *readCall) run() error {
 		return err
 	}
 	var options mailbox.Options
-	if c.unverified && !c.InTerminal && !c.AsPerson {
+	if c.unverified && !c.IsPerson() {
 		return &failure.Error{
 			Code: "person", Err: errors.New("only a person reads messages that nobody has signed"),
 			Hint: "use a terminal, or write oacp --as-person before the command",

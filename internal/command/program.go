@@ -82,7 +82,10 @@ func (p *Program) Run(ctx context.Context, args []string, s *Streams) int {
 	if s.AsPerson {
 		args = args[1:]
 	}
-	err := p.execute(ctx, args, s)
+	err := s.checkAsPerson()
+	if err == nil {
+		err = p.execute(ctx, args, s)
+	}
 	if flushErr := s.Out.Flush(); err == nil {
 		err = flushErr
 	}
@@ -95,6 +98,14 @@ func (p *Program) Run(ctx context.Context, args []string, s *Streams) int {
 		return failure.ExitDone
 	}
 	return status
+}
+
+// checkAsPerson refuses --as-person in a turn, which no person can see or stop. In a session, its program asks the user.
+func (s *Streams) checkAsPerson() error {
+	if s.AsPerson && s.inTurn() {
+		return failure.New("in_session", "a turn of an agent does not act for a person", "she does that in a terminal of her own")
+	}
+	return nil
 }
 
 func (p *Program) execute(ctx context.Context, args []string, s *Streams) error {

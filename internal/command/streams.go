@@ -71,21 +71,21 @@ func (s *Streams) Color() bool {
 	return s.OutTerminal && s.Getenv("NO_COLOR") == "" && s.Getenv("TERM") != "dumb"
 }
 
-// Printf prints a text of the answer. A model may read what is not on a terminal, so nothing in it looks like a tag then.
+// Printf prints a text of the answer. A model may read what is not on the terminal of a person, so nothing in it looks like a tag then.
 // The values are of one line.
 func (s *Streams) Printf(format string, values ...any) error {
-	_, err := fmt.Fprint(s.Out, textFor(s.OutTerminal, format, values))
+	_, err := fmt.Fprint(s.Out, textFor(s.OutTerminal && !s.InAgent(), format, values))
 	return err
 }
 
 // Tell is Printf to standard error. What cannot be written does not stop the command.
 func (s *Streams) Tell(format string, values ...any) {
-	_, _ = fmt.Fprint(s.Err, textFor(s.ErrTerminal, format, values))
+	_, _ = fmt.Fprint(s.Err, textFor(s.ErrTerminal && !s.InAgent(), format, values))
 }
 
-func textFor(terminal bool, format string, values []any) string {
+func textFor(person bool, format string, values []any) string {
 	text := fmt.Sprintf(format, values...)
-	if terminal {
+	if person {
 		return text
 	}
 	return visible.Untagged(text)

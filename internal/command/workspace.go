@@ -10,6 +10,7 @@ import (
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/client"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/orphans"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
@@ -62,9 +63,20 @@ func (o Workspace) With(s *Streams, options *mailbox.Options, use func(*mailbox.
 	return use(w)
 }
 
+// InAgent reports whether a session or a turn of an agent runs this process. A terminal within one is no person.
+func (s *Streams) InAgent() bool {
+	runtime := project.CurrentRuntime(s.Getenv)
+	return runtime != "" && runtime != project.Human || s.inTurn()
+}
+
+func (s *Streams) inTurn() bool { return s.Getenv(orphans.Variable) != "" }
+
+// IsPerson reports whether a person acts: at a terminal outside sessions and turns of agents, or with --as-person.
+func (s *Streams) IsPerson() bool { return s.AsPerson || s.InTerminal && !s.InAgent() }
+
 // Caller is the process that the streams belong to, for a client.
 func (s *Streams) Caller() client.Caller {
-	return client.Caller{Getenv: s.Getenv, Dir: s.Dir, IsPerson: s.InTerminal || s.AsPerson}
+	return client.Caller{Getenv: s.Getenv, Dir: s.Dir, IsPerson: s.IsPerson()}
 }
 
 // Preview returns what a list shows of a message file that is not valid. A field that could not be read is a question

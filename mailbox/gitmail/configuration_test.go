@@ -2,6 +2,7 @@ package gitmail_test
 
 import (
 	"crypto/sha256"
+	"errors"
 	"flag"
 	"fmt"
 	"io/fs"
@@ -307,6 +308,47 @@ func (s *snapshot) compare(t *testing.T, what string, exceptions ...string) {
 	}
 }
 
+// TestPlantedPrograms checks that who can write to a workspace starts no program through the configuration of its repository, and
+// that the user's own configuration counts.
+func TestPlantedPrograms(t *testing.T) {
+	n := newNetwork(t, 1, both...)
+	m := n.machines[0]
+	m.sync()
+	shot := writeScript(t, filepath.Join(n.dir, "shot"), `echo ran >>"$0.log"; exit 1`)
+	file := filepath.Join(m.dir, ".git", "config")
+	before := check.ReadFile(t, file)
+	included := filepath.Join(n.dir, "included")
+	for _, setting := range []string{
+		"gpg.program=" + shot, "gpg.ssh.program=" + shot, "gpg.ssh.defaultKeyCommand=" + shot, "core.sshCommand=" + shot, "credential.helper=" + shot,
+		"credential.https://example.com.helper=" + shot, "core.alternateRefsCommand=" + shot, "remote.oacp.receivepack=" + shot,
+		"remote.oacp.uploadpack=" + shot, "filter.x.clean=" + shot, "diff.x.textconv=" + shot, "merge.x.driver=" + shot,
+		"protocol.ext.allow=always", "url.ext::" + shot + ".insteadOf=/", "oacp.hooks=true",
+	} {
+		name, value, _ := strings.Cut(setting, "=")
+		for _, target := range []string{file, included} {
+			check.WriteFile(t, included, "")
+			n.git(m.dir, "config", "commit.gpgsign", "true")
+			if target == included {
+				n.git(m.dir, "config", "include.path", included)
+			}
+			n.git(m.dir, "config", "--file", target, name, value)
+			m.send("claude", "codex")
+			_, err := m.trySync()
+			if _, is := errors.AsType[*gitmail.ProgramError](err); !is {
+				t.Errorf("with %s in %s, sync = %v; want it refused", setting, target, err)
+			}
+			check.WriteFile(t, file, before)
+		}
+	}
+	if _, err := os.Stat(shot + ".log"); err == nil {
+		t.Error("a program ran")
+	}
+	n.git(m.dir, "config", "--global", "credential.helper", shot)
+	n.git(m.dir, "config", "oacp.hooks", "false")
+	m.sync()
+	n.git(m.dir, "config", "--global", "--unset-all", "credential.helper")
+}
+
 // TestHooks checks that a sync runs the user's hooks only if the last value of oacp.hooks is true, and
 // that other protections stay as they are.
 func TestHooks(t *testing.T) {
@@ -326,7 +368,7 @@ func TestHooks(t *testing.T) {
 		{[]string{"true", "false"}, false},
 	} {
 		for _, value := range test.values {
-			n.git(m.dir, "config", "--add", "oacp.hooks", value)
+			n.git(m.dir, "config", "--global", "--add", "oacp.hooks", value)
 		}
 		m.send("claude", "codex")
 		m.sync()
@@ -342,7 +384,7 @@ func TestHooks(t *testing.T) {
 			t.Errorf("with oacp.hooks = %q, git has the settings %q", test.values, settings)
 		}
 		if len(test.values) > 0 {
-			n.git(m.dir, "config", "--unset-all", "oacp.hooks")
+			n.git(m.dir, "config", "--global", "--unset-all", "oacp.hooks")
 		}
 		if test.runs {
 			check.Remove(t, hook+".log")

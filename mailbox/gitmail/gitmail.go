@@ -23,8 +23,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -32,6 +34,7 @@ import (
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/history"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -121,20 +124,67 @@ func Open(ctx context.Context, w *mailbox.Workspace) (*Repository, error) {
 	return r, nil
 }
 
-// readSettings returns the settings of a workspace's repository. The scope is for git config.
-func readSettings(ctx context.Context, r *git.Repository, scope ...string) (Settings, error) {
-	out, err := r.Run(ctx, slices.Concat([]string{"config"}, scope,
-		[]string{"-z", "--get-regexp", `^(oacp\.(ref|hooks|remote|since)|remote\.oacp\.(push)?url|commit\.gpgsign)$`})...)
+// ours are the settings of Settings. programs are those that make git start programs, or let hooks run, and that repositoryOf
+// does not override.
+const (
+	ours     = `oacp\.(ref|hooks|remote|since)|remote\.oacp\.(push)?url|commit\.gpgsign`
+	programs = `core\.(sshcommand|gitproxy|askpass|alternaterefscommand)|credential\.(.*\.)?helper|gpg\.(.*\.)?(program|defaultkeycommand)|` +
+		`filter\..*\.(clean|smudge|process)|diff\.(external|.*\.(command|textconv))|merge\..*\.driver|remote\..*\.(uploadpack|receivepack|vcs)|` +
+		`protocol\.(.*\.)?allow|url\..*|oacp\.hooks`
+)
+
+var startsProgram = regexp.MustCompile(`^(` + programs + `)$`)
+
+// mayStart reports whether a setting is in a file that only the user writes: her own configuration, or that of the repository
+// around the workspace. Who can write to the workspace can write all other files that its repository reads.
+func mayStart(r *git.Repository, scope, file string) bool {
+	if scope != "local" && scope != "worktree" {
+		return true
+	}
+	top, _ := git.Top(filepath.Dir(r.Dir))
+	if top == "" {
+		return false
+	}
+	common, _ := git.CommonFolder(top)
+	return project.SameFolder(filepath.Join(common, "config"), file)
+}
+
+// A ProgramError reports a setting that would start a program, in a file that others may have written.
+type ProgramError struct{ File, Setting string }
+
+func (e *ProgramError) Error() string {
+	return fmt.Sprintf("%s sets %s, which lets git start a program, and who can write to the workspace could have set that", e.File, e.Setting)
+}
+
+// Explain returns the code and the hint.
+func (e *ProgramError) Explain() (code, hint string) {
+	return "git_program", "remove it there; in your own configuration (git config --global) or that of the repository around the workspace, it counts"
+}
+
+// readSettings returns the settings of a workspace's repository. The places are for git config. Unless they are given, the error
+// may be a *ProgramError.
+func readSettings(ctx context.Context, r *git.Repository, places ...string) (Settings, error) {
+	out, err := r.Run(ctx, slices.Concat([]string{"config"}, places,
+		[]string{"-z", "--show-scope", "--show-origin", "--get-regexp", `^(` + ours + "|" + programs + `)$`})...)
 	if err != nil && git.Exit(err) != 1 {
 		return Settings{}, err
 	}
 	settings := make(map[string]string)
-	for setting := range git.Records(out) {
+	next, stop := iter.Pull(git.Records(out))
+	defer stop()
+	for scope, ok := next(); ok; scope, ok = next() {
+		origin, _ := next()
+		setting, _ := next()
 		name, value, hasValue := strings.Cut(setting, "\n")
 		if !hasValue {
 			value = "true"
 		}
 		settings[name] = value
+		file := filepath.FromSlash(strings.TrimPrefix(origin, "file:"))
+		isOff := name == "oacp.hooks" && value == "false"
+		if len(places) == 0 && startsProgram.MatchString(name) && !isOff && !mayStart(r, scope, file) {
+			return Settings{}, &ProgramError{File: file, Setting: name}
+		}
 	}
 	on := func(name string) bool { return slices.Contains([]string{"true", "yes", "on", "1"}, settings[name]) }
 	return Settings{

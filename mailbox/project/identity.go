@@ -21,14 +21,15 @@ const (
 )
 
 // Runtimes are the programs that an agent can run in.
-var Runtimes = []string{"claude", "codex", "cursor", "gemini", human}
+var Runtimes = []string{"claude", "codex", "cursor", "gemini", Human}
 
-const human = "human"
+// Human is the runtime of a person.
+const Human = "human"
 
 // IsPerson reports whether an agent is a person: its card can be read and has the runtime human.
 func IsPerson(w *mailbox.Workspace, agent schema.AgentName) bool {
 	runtime, err := runtimeOf(w, agent)
-	return err == nil && runtime == human
+	return err == nil && runtime == Human
 }
 
 // CheckProgram returns an error if the agent is a person, in whose name no program may act.
@@ -44,7 +45,7 @@ func CheckProgram(w *mailbox.Workspace, agent schema.AgentName) error {
 func newFiles(agent schema.AgentName, runtime string, now time.Time) []newFile {
 	quoted := strconv.Quote // the texts have only characters that YAML quotes as Go does
 	description := fmt.Sprintf("%s agent (%s runtime)", agent, runtime)
-	if runtime == human {
+	if runtime == Human {
 		description = fmt.Sprintf("%s, a person", agent)
 	}
 	card := fmt.Appendf(nil, cardTemplate, quoted(string(agent)), quoted(runtime), quoted(runtime), quoted(description),

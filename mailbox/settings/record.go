@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/mailbox/trust"
@@ -108,7 +110,7 @@ func Allowed(home string) (all []Record, err error) {
 // isAllowed reports whether the settings of the file are among the records, as they are, for this workspace.
 func (f File) isAllowed(w *mailbox.Workspace, known []Record) bool {
 	want, err := recordOf(w, f)
-	return err == nil && slices.ContainsFunc(known, func(have Record) bool { return have.is(want) && have.Hash == want.Hash })
+	return err == nil && f.CheckPrograms(w) == nil && slices.ContainsFunc(known, func(have Record) bool { return have.is(want) && have.Hash == want.Hash })
 }
 
 func (r Record) is(other Record) bool { return r.Workspace == other.Workspace && r.File == other.File }
@@ -167,7 +169,7 @@ func Allow(w *mailbox.Workspace, f File, now time.Time) error {
 	}
 	record, err := recordOf(w, f)
 	home, homeErr := w.Home()
-	if err := cmp.Or(err, homeErr); err != nil {
+	if err := cmp.Or(f.CheckPrograms(w), err, homeErr); err != nil {
 		return err
 	}
 	record.At = now.UTC().Truncate(time.Second)
@@ -175,6 +177,57 @@ func Allow(w *mailbox.Workspace, f File, now time.Time) error {
 		return append(slices.DeleteFunc(all, record.is), record)
 	})
 	return err
+}
+
+// CheckPrograms returns an error if others can change what the settings start, because it is a file of the workspace or is found
+// from the working folder: a record binds the words of the settings, not the files that they name.
+func (f File) CheckPrograms(w *mailbox.Workspace) error {
+	for _, s := range f.Refused {
+		words := []string{s.Text()}
+		if slices.Contains(lists, s.Name) {
+			words = nil
+			if err := json.Unmarshal([]byte(s.Value), &words); err != nil {
+				return err
+			}
+		}
+		for i, word := range words {
+			isProgram := s.Kind == Program && i == 0
+			if why := changeable(w, word, isProgram); why != "" {
+				return failure.New("changeable_program", fmt.Sprintf("%s: %s: %s %s, so others can change what it does", f.Path, s.Name, word, why),
+					"name a program on the PATH or by an absolute path, outside the workspace; flags and $OACP_HOME/config.yaml need no allowing")
+			}
+		}
+	}
+	return nil
+}
+
+// changeable says why others can change the file that a word names, or returns an empty text.
+func changeable(w *mailbox.Workspace, word string, isProgram bool) string {
+	path := word
+	if isProgram && filepath.Base(word) == word {
+		if found, err := exec.LookPath(word); err == nil {
+			path = found
+		}
+	} else if isProgram && !filepath.IsAbs(word) {
+		return "is a relative path"
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(w.Dir(), path)
+	}
+	real, err := filepath.EvalSymlinks(path)
+	dir, dirErr := filepath.EvalSymlinks(w.Dir())
+	if cmp.Or(err, dirErr) != nil { // it is no file, or starts nothing
+		real, dir = path, w.Dir()
+	}
+	info, err := os.Stat(real)
+	isFile := err == nil && !info.IsDir()
+	switch inside := strings.HasPrefix(real, dir+string(filepath.Separator)); {
+	case inside && (isFile || isProgram && filepath.IsAbs(word)):
+		return "is in the workspace"
+	case isProgram && isFile && checkPrivate(real) != nil:
+		return "is a file that others can write"
+	}
+	return ""
 }
 
 // Revoke withdraws what the user has allowed in the workspace of a folder, which need not exist any more. It returns the

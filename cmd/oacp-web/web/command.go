@@ -153,7 +153,7 @@ func personOf(w *mailbox.Workspace, flag string, s *command.Streams) (schema.Age
 				flag = string(a)
 			}
 		}
-		if people != 1 {
+		if people != 1 || s.InAgent() && !s.AsPerson {
 			return "", nil
 		}
 	}
@@ -163,6 +163,9 @@ func personOf(w *mailbox.Workspace, flag string, s *command.Streams) (schema.Age
 	}
 	if err == nil && !project.IsPerson(w, person) {
 		err = failure.WithHint(fmt.Errorf("%s is no person", person), "oacp add-agent NAME --runtime human adds one; without --agent, the pages only show")
+	}
+	if err == nil && s.InAgent() && !s.AsPerson {
+		err = failure.New("person", fmt.Sprintf("%s is a person, and an agent has started this server", person), "start it in a terminal of your own; without --agent, the pages only show")
 	}
 	return person, err
 }
