@@ -74,7 +74,7 @@ var imports = map[string][]string{
 	"internal/failure":          {"internal/durable", "internal/spelling", "schema", "mailbox", "agent", "ash", "contract", "mailbox/gitmail", "mailbox/project", "turn", "turn/track", "validate", "internal/git"},
 	"internal/command": {
 		"schema", "validate", "client", "mailbox", "mailbox/gitmail", "mailbox/project", "bridge", "turn/track", "internal/failure", "internal/guide", "internal/sibling", "internal/spelling",
-		"internal/visible",
+		"internal/visible", "internal/orphans",
 	},
 }
 

@@ -29,6 +29,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/oacp-go/oacp/internal/git"
@@ -133,7 +134,7 @@ const (
 		`protocol\.(.*\.)?allow|url\..*|oacp\.hooks`
 )
 
-var startsProgram = regexp.MustCompile(`^(` + programs + `)$`)
+var startsProgram = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(` + programs + `)$`) })
 
 // mayStart reports whether a setting is in a file that only the user writes: her own configuration, or that of the repository
 // around the workspace. Who can write to the workspace can write all other files that its repository reads.
@@ -182,7 +183,7 @@ func readSettings(ctx context.Context, r *git.Repository, places ...string) (Set
 		settings[name] = value
 		file := filepath.FromSlash(strings.TrimPrefix(origin, "file:"))
 		isOff := name == "oacp.hooks" && value == "false"
-		if len(places) == 0 && startsProgram.MatchString(name) && !isOff && !mayStart(r, scope, file) {
+		if len(places) == 0 && startsProgram().MatchString(name) && !isOff && !mayStart(r, scope, file) {
 			return Settings{}, &ProgramError{File: file, Setting: name}
 		}
 	}
