@@ -23,6 +23,9 @@ type Marks struct {
 	// Hops is how many turns in a row led to the message, each on a message that the one before sent. It is 0 for a message
 	// that no turn sent, or that does not say.
 	Hops int `json:"hops,omitempty"`
+	// Ended says in a word how the turn on its parent ended of which an automatic message tells: silent, declined, unsendable, or
+	// dead for a dead letter.
+	Ended string `json:"ended,omitempty"`
 	// AllowSecret lets the message have what looks like a key.
 	AllowSecret bool `json:"allow_secret,omitempty"`
 }
@@ -31,7 +34,7 @@ type Marks struct {
 const marksPrefix = "oacp: "
 
 // markNames are the keys of marks.
-var markNames = []string{"final", "declined", "choices", "choice", "hops", "allow_secret"}
+var markNames = []string{"final", "declined", "choices", "choice", "hops", "ended", "allow_secret"}
 
 // Check returns an error for marks that nobody can read back: a *ChoicesError for choices.
 func (k *Marks) Check() error {

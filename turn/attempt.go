@@ -44,7 +44,7 @@ func (k *worker) workOn(ctx context.Context, held claim, it *item, do action) ou
 		return outcome{item: it, failure: err}
 	}
 	rec, _ := k.journal.Get(it.Key)
-	if !rec.Started.IsZero() && do != finish { // else an earlier turn has answered, without saying so
+	if !rec.Started.IsZero() && do != finish { // its turn may have answered or asked back, and not ended well
 		slot, err := k.slot(&rec)
 		if err == nil && slot.Answer != nil {
 			f := track.Succeeded.About(&rec)
@@ -52,6 +52,10 @@ func (k *worker) workOn(ctx context.Context, held claim, it *item, do action) ou
 			if err = k.journal.Append(f, true); err == nil {
 				return k.conclude(it)
 			}
+		}
+		if err == nil && isNew(slot.Asked, &rec) {
+			err = k.journal.Append(askedFact(&rec, slot.Asked), true)
+			return outcome{item: it, failure: err}
 		}
 		if err != nil {
 			return outcome{item: it, failure: err}
@@ -92,7 +96,8 @@ func (k *worker) attempt(ctx context.Context, held claim, it *item, m *schema.Me
 	if err != nil {
 		return outcome{item: it, failure: err}
 	}
-	if held.attempt = max(held.attempt, turns); held.attempt > k.config.MaxAttempts {
+	before, _ := k.journal.Get(it.Key)
+	if held.attempt = max(held.attempt, turns); held.attempt > k.config.attempts(&before) {
 		return k.tooMany(it, m, held.attempt-1)
 	}
 	unstopped := context.WithoutCancel(ctx)
@@ -129,9 +134,13 @@ func (k *worker) attempt(ctx context.Context, held claim, it *item, m *schema.Me
 	if isFresh {
 		request.Prompt = fmt.Sprintf(freshSession, it.Conversation) + request.Prompt
 	}
+	answers := k.joinAnswers(ctx, it, marked.mark, mark)
+	if err := k.addAnswers(ctx, &request, &rec, answers); err != nil {
+		k.events.problem(EventProblem.about(&rec), err) // the agent finds them in the conversation
+	}
 	result, err := k.turn(orphans.WithMark(held.ctx, mark), driver, request, &rec, marked.mark, mark)
 	close(over)
-	with := <-steered
+	with := append(answers, <-steered...)
 	err = k.confirm(ctx, held, it, err)
 	k.putAway(unstopped, driver, &rec, err, marked.mark, mark)
 	o := k.settle(ctx, it, m, &rec, result, err)
@@ -218,7 +227,7 @@ func (k *worker) recordStart(it *item, attempt int, in schema.ID, marks []orphan
 		}
 	}
 	f := track.Started.Of(&it.Envelope)
-	f.Marks, f.Attempt, f.In = marks, attempt, in
+	f.Marks, f.Attempt, f.In, f.Hops = marks, attempt, in, it.hops()
 	if rec.Resumed {
 		f.Hops = 0
 	}

@@ -202,7 +202,7 @@ func (k *worker) tooMany(it *item, m *schema.Message, turns int) outcome {
 }
 
 // endClaim gives up the claim on a message, unless a retry, or work that follows an outcome, is left to do here. It keeps
-// that on a message whose turn was stopped, so that no other machine begins one.
+// that on a message whose turn was stopped or asked back, so that no other machine begins one.
 func (r *Runner) endClaim(it *item, gone bool) {
 	if r.config.Claims == nil {
 		return
@@ -211,7 +211,7 @@ func (r *Runner) endClaim(it *item, gone bool) {
 	switch {
 	case gone:
 		r.config.Claims.Done(it.ID)
-	case rec.Outcome == "" && rec.RetryAt.IsZero() && rec.Stopped == "":
+	case rec.Outcome == "" && rec.RetryAt.IsZero() && rec.Stopped == "" && len(rec.Awaits) == 0:
 		r.config.Claims.Release(it.ID, rec.Attempts)
 	}
 }

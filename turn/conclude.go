@@ -192,15 +192,15 @@ func (c *closer) sendUnsent(rec *track.Record) error {
 	}
 	f := kind.Of(&rec.Envelope)
 	f.Sent, event.Sent = draft.ID, draft.ID
-	isSilent := draft.Marks.Declined // the turn has no text
+	isNotice := draft.Marks.Declined // the turn has no answer
 	switch {
 	case slot.Answer != nil:
 		f, event = track.Answered.Of(&rec.Envelope), EventAnswered.about(rec)
 		f.Sent, event.Sent = slot.Answer.ID, slot.Answer.ID
 		event.Reason = "the agent sent that itself, so the text of its turn is not sent"
-	case slot.Asked != nil:
+	case len(slot.Asked) > 0:
 		f, event = track.Unsendable.Of(&rec.Envelope), EventUnsendable.about(rec)
-		f.Reason = fmt.Sprintf("%s asked back with %s, so the text of its turn is not the answer", c.config.Agent, slot.Asked.ID.Short())
+		f.Reason = fmt.Sprintf("%s asked back with %s, so the text of its turn is not the answer", c.config.Agent, slot.Asked[0].ID.Short())
 		event.Reason = f.Reason
 	case refused != nil:
 		f, event = track.Unsendable.Of(&rec.Envelope), EventUnsendable.about(rec)
@@ -208,13 +208,15 @@ func (c *closer) sendUnsent(rec *track.Record) error {
 		if kind == track.Answered && !isForged && !isRecalled(refused) {
 			f.Send = c.unanswered(rec, draft, refused)
 		}
-	case isSilent:
+	case draft.Marks.Ended == string(EndSilent):
 		event.Kind, event.Reason = EventBounced, "the turn ended without an answer"
+	case isNotice:
+		event.Kind, event.Reason = EventBounced, "the sender gets the reason"
 	}
 	if err := c.append(f, f.Send != nil); err != nil {
 		return err
 	}
-	if !isSilent || slot == (track.Slot{}) {
+	if !isNotice || slot.Answer == nil && len(slot.Asked) == 0 {
 		c.events.publish(event)
 	}
 	rec.Unsent = f.Send
@@ -244,7 +246,7 @@ func (c *closer) deliver(rec *track.Record, draft *schema.Message, refused error
 			err = nil // it counts as sent
 		}
 	}
-	if err != nil || refused != nil || slot.Answer != nil || slot.Asked != nil {
+	if err != nil || refused != nil || slot.Answer != nil || len(slot.Asked) > 0 {
 		return slot, refused, err
 	}
 	refused, err = permanently(c.send(draft))

@@ -43,6 +43,8 @@ type decision struct {
 	bound  *tripped
 	// taken reports whether another program of the agent has the message.
 	taken bool
+	// asked reports whether the message waits for the answer to what a turn on it asked back.
+	asked bool
 	// machine is the other machine that has the message.
 	machine string
 }
@@ -64,7 +66,9 @@ func (c *Config) decide(h *track.History, it *item, now, pausedUntil time.Time) 
 		return decision{do: finish}
 	case rec.Stopped != "":
 		return decision{do: skip, kind: EventHeld, reason: rec.Stopped}
-	case !it.expires.IsZero() && !now.Before(it.expires):
+	case len(rec.Awaits) > 0 && !it.heard:
+		return decision{do: skip, kind: EventHeld, reason: rec.Waits(), at: now.Add(c.askAgain), asked: true}
+	case !it.expires.IsZero() && !now.Before(it.expires) && rec.Asks == 0:
 		return decision{do: skip, kind: EventExpired, reason: "it expired at " + string(schema.NewTimestamp(it.expires))}
 	case it.notice:
 		return decision{do: skip, kind: EventHeld, reason: "notices get no turns"}
@@ -82,7 +86,7 @@ func (c *Config) decide(h *track.History, it *item, now, pausedUntil time.Time) 
 		return decision{do: wait, at: now.Add(c.lookAgain), kind: EventHeld, reason: taken.Taken(), taken: true}
 	}
 	switch {
-	case rec.Outcome != track.Dead && rec.Attempts >= c.MaxAttempts:
+	case rec.Outcome != track.Dead && rec.Attempts >= c.attempts(rec):
 		return decision{do: giveUp}
 	case rec.Outcome != track.Dead && rec.RetryAt.After(now) && !far:
 		return decision{do: wait, at: rec.RetryAt, resumes: true}
@@ -99,6 +103,9 @@ func (c *Config) decide(h *track.History, it *item, now, pausedUntil time.Time) 
 	return decision{do: try, alone: rec.Lost}
 }
 
+// attempts is how many turns a message has before it is given up. Those that asked back do not count.
+func (c *Config) attempts(rec *track.Record) int { return c.MaxAttempts + rec.Asks }
+
 // tripped is a bound that keeps a message from getting a turn.
 type tripped struct {
 	// about has only the conversation, the sender, or both.
@@ -113,11 +120,11 @@ type tripped struct {
 
 // checkHops returns the bound that a turn on the message would exceed because of the turns that led to it, or nil.
 func (c *Config) checkHops(h *track.History, it *item, rec *track.Record) *tripped {
-	if c.MaxHops < 0 || it.Hops < c.MaxHops || rec.Resumed {
+	if c.MaxHops < 0 || it.hops() < c.MaxHops || rec.Resumed {
 		return nil
 	}
 	thread := h.Conversations[it.Conversation]
-	reason := fmt.Sprintf("message %s comes after %d turns in a row; the limit is %d", it.ID, it.Hops, c.MaxHops)
+	reason := fmt.Sprintf("message %s comes after %d turns in a row; the limit is %d", it.ID, it.hops(), c.MaxHops)
 	return &tripped{
 		about: track.Envelope{Conversation: it.Conversation, From: it.From}, noticed: thread != nil && thread.Chain, reason: reason,
 		remedy: fmt.Sprintf("`oacp thread resume %s` gives it a turn, with which a new chain begins.", it.Conversation),

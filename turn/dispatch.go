@@ -55,12 +55,14 @@ func (r *Runner) handle(event watch.Event) {
 		if old := r.schedule.items[event.Name]; old == nil || old.state != inWork {
 			it := newItem(event.Name, event.Entry.Message)
 			r.schedule.add(it)
+			r.wakeAsker(it)
 			r.steer(it, event.Entry.Message.Priority)
 		}
 	case watch.EventArchived:
 		r.forgetFile(event.Name)
 		if it := r.schedule.items[event.Name]; it != nil && it.state != inWork {
 			r.schedule.remove(it.File)
+			r.wakeAnswers(it)
 			r.endClaim(it, true)
 			r.followUp(it.Key)
 		}
@@ -199,6 +201,7 @@ func (r *Runner) finished(o outcome) {
 		r.endClaim(it, o.done)
 		r.schedule.putBack(it, o.done)
 		if o.done {
+			r.wakeAnswers(it)
 			r.followUp(it.Key)
 			r.watcher.Forget(it.File) // the message may be back already, or another one be there
 		}
@@ -275,8 +278,17 @@ func (c *Config) backoff(failures int) time.Duration {
 // message is given up or counts as handled, because a person may have resumed the conversation or restored
 // the message since the last time.
 func (r *Runner) decide(it *item, now time.Time) (d decision) {
+	if r.isAnswer(it) {
+		return decision{do: skip}
+	}
+	r.findAnswers(it)
 	look := func(h *track.History) { d = r.config.decide(h, it, now, r.pausedUntil) }
 	r.journal.View(look)
+	if d.asked && !it.heard {
+		if it.heard = r.hasEnded(it); it.heard {
+			r.journal.View(look)
+		}
+	}
 	if d.bound != nil && !d.bound.noticed || d.do == finish || d.do == giveUp {
 		if err := r.journal.Refresh(); err != nil {
 			r.events.problem(EventProblem.of(&it.Envelope), err)

@@ -34,6 +34,7 @@ type consequence string
 
 const (
 	thenDone   consequence = "done"
+	thenHeld   consequence = "held until the answer comes, or none can come; then a turn on it again, with the answer"
 	thenFresh  consequence = "once more in a new session, whose prompt says so; then a dead letter"
 	thenUntil  consequence = "no turn starts before that time; a new runner tries at once"
 	thenPause  consequence = "no turn starts for 1 s, 2 s, 4 s … up to 5 min"
@@ -68,7 +69,7 @@ type ending struct {
 var endings = []ending{
 	{EndAnswered, "the agent answered by a command or a tool, even if the turn failed after that, or its last text is the answer", false, true, thenDone, tellAnswer},
 	{EndDone, "it ended well, and its last text is sent to nobody", false, true, thenDone, tellNothing},
-	{EndAsked, "the agent asked the sender of a request back, and has not answered", false, true, thenDone, tellQuestion},
+	{EndAsked, "the agent asked the sender of a request back, and has not answered", false, true, thenHeld, tellQuestion},
 	{EndSilent, "its last text is the answer, and there is none", false, true, thenDone, tellSilence},
 	{EndDeclined, "the model, or a policy of its service, refuses the message", false, true, thenDone, tellReason},
 	{EndTooLong, "the session has no room for more, or its limit of output, of turns or of cost is reached", true, false, thenFresh, tellBounce},
@@ -92,7 +93,7 @@ func (k *worker) endOf(ctx context.Context, m *schema.Message, rec *track.Record
 		return EndStopped
 	case slot.Answer != nil:
 		return EndAnswered
-	case slot.Asked != nil && err == nil:
+	case err == nil && len(slot.Asked) > 0, isNew(slot.Asked, rec):
 		return EndAsked
 	case err == nil && !sendsText:
 		return EndDone

@@ -26,13 +26,13 @@ var outcomes = map[End]struct {
 }{
 	EndAnswered:    {"started succeeded answered acknowledged", "answer", track.StageAnswered, 1},
 	EndDone:        {"started succeeded acknowledged", "", track.StageDone, 1},
-	EndAsked:       {"started succeeded unsendable acknowledged", "question", track.StageDone, 1},
-	EndSilent:      {"started succeeded answered acknowledged", "declined: The turn ended without an answer.", track.StageDeclined, 1},
+	EndAsked:       {"started asked", "question", track.StageHeld, 1},
+	EndSilent:      {"started succeeded answered acknowledged", "silent: The turn ended without an answer.", track.StageDeclined, 1},
 	EndDeclined:    {"started succeeded answered acknowledged", "declined: the model refused: safeguards flagged this", track.StageDeclined, 1},
-	EndTooLong:     {"started failed started failed dead buried bounced", "bounce", track.StageDead, 2},
+	EndTooLong:     {"started failed started failed dead buried bounced", "dead", track.StageDead, 2},
 	EndLimited:     {"started interrupted", "", track.StageWaiting, 0},
 	EndUnavailable: {"started interrupted", "", track.StageWaiting, 0},
-	EndFailed:      {"started failed started failed dead buried bounced", "bounce", track.StageDead, 2},
+	EndFailed:      {"started failed started failed dead buried bounced", "dead", track.StageDead, 2},
 	EndStopped:     {"started interrupted", "", track.StageWaiting, 0},
 }
 
@@ -89,9 +89,9 @@ func endOnce(t *testing.T, driver string, row ending) {
 	for _, e := range entries(t, w, "claude", mailbox.Inbox) {
 		switch m := e.Message; {
 		case m.Marks.Declined:
-			got = append(got, "declined: "+m.BodyText())
+			got = append(got, m.Marks.Ended+": "+m.BodyText())
 		case m.IsNotice():
-			got = append(got, "bounce")
+			got = append(got, m.Marks.Ended)
 		case m.Marks.Final:
 			got = append(got, "answer")
 		default:

@@ -56,6 +56,7 @@ func (c *closer) answer(m *schema.Message, rec *track.Record, result agent.Resul
 	draft.Marks.Final = true
 	if text == "" {
 		draft.Decline()
+		draft.Marks.Ended = string(EndSilent)
 		draft.Body = schema.TextValue(silence)
 	}
 	draft.Marks.Hops = rec.Hops + 1
@@ -68,6 +69,7 @@ func (c *closer) refusal(m *schema.Message, rec *track.Record, err error) *schem
 	draft := conversation.Reply(m, c.config.Agent, schema.Notification)
 	draft.Body = schema.TextValue(visible.Cut(secrets.Redact(err.Error()), 2000))
 	draft.Decline()
+	draft.Marks.Ended = string(EndDeclined)
 	draft.Marks.Hops = rec.Hops + 1
 	c.setID(&draft, "answer", string(rec.ID), rec.Fingerprint)
 	return &draft
@@ -125,14 +127,14 @@ func (c *closer) unanswered(rec *track.Record, answer *schema.Message, reason er
 	}
 	text := fmt.Sprintf("%s handled message %s, but its answer cannot be sent: %v\n\nThe answer was:\n\n%s",
 		c.config.Agent, rec.ID, reason, secrets.Redact(answer.Body.Text))
-	return c.makeBounce(*answer, rec, "Not answered: "+strings.TrimPrefix(answer.Subject, "Re: "), text)
+	return c.makeBounce(*answer, rec, "unsendable", "Not answered: "+strings.TrimPrefix(answer.Subject, "Re: "), text)
 }
 
-// makeBounce turns a draft into a bounce.
-func (c *closer) makeBounce(draft schema.Message, rec *track.Record, subject, text string) *schema.Message {
+// makeBounce turns a draft into a bounce, which says how it ended.
+func (c *closer) makeBounce(draft schema.Message, rec *track.Record, ended, subject, text string) *schema.Message {
 	draft.Type = schema.Notification
 	draft.Channel = schema.ChannelBounce
-	draft.ContextKeys, draft.Marks = "", schema.Marks{}
+	draft.ContextKeys, draft.Marks = "", schema.Marks{Ended: ended}
 	draft.Subject = visible.Cut(subject, schema.MaxSubject)
 	draft.Body = schema.TextValue(strings.TrimRight(text, " \t\r\n"))
 	c.setID(&draft, "bounce", string(rec.ID), rec.Fingerprint)
@@ -160,7 +162,7 @@ func (c *closer) bounce(m *schema.Message, rec *track.Record, reason string) *sc
 	if rec.Output != "" {
 		body += "\nThe end of the last turn's output:\n\n" + lastRunes(rec.Output, 4000)
 	}
-	draft := c.makeBounce(conversation.Reply(m, c.config.Agent, schema.Notification), rec, "Not handled: "+m.Subject, body)
+	draft := c.makeBounce(conversation.Reply(m, c.config.Agent, schema.Notification), rec, "dead", "Not handled: "+m.Subject, body)
 	if validate.Message(draft).Err() != nil {
 		// The fields of an invalid message may not be valid in a notice either.
 		draft.ParentID, draft.ConversationID, draft.RelatedPacket, draft.RelatedPR = "", "", "", ""

@@ -116,12 +116,11 @@ func (s *schedule) choose(now time.Time) (it *item, do action, ok bool) {
 		switch d.do {
 		case skip:
 			s.leaveLane(it)
-			it.state = skipped
-			if it.expires.After(now) {
-				s.recheck(it.expires)
-			} else if !it.expires.IsZero() {
-				it.state = expired
+			it.state, it.again = skipped, d.at
+			if it.expires.After(now) && (it.again.IsZero() || it.expires.Before(it.again)) {
+				it.again = it.expires
 			}
+			s.recheck(it.again)
 			s.report(it, d)
 		case wait:
 			s.wait(l, d, now)
@@ -228,18 +227,17 @@ func (s *schedule) advance(now time.Time) {
 		}
 	}
 	for _, it := range s.items {
-		if it.state != skipped || it.expires.IsZero() {
-			continue
-		}
-		if it.expires.After(now) {
-			s.recheck(it.expires)
-		} else {
+		switch {
+		case it.state != skipped || it.again.IsZero():
+		case it.again.After(now):
+			s.recheck(it.again)
+		default:
 			s.enter(it)
 		}
 	}
 }
 
-// wakeAll makes all lanes ready, and returns skipped and expired items to their lanes.
+// wakeAll makes all lanes ready, and returns skipped items to their lanes.
 func (s *schedule) wakeAll() {
 	for _, l := range s.lanes {
 		if l.waiting() {
@@ -247,9 +245,14 @@ func (s *schedule) wakeAll() {
 		}
 	}
 	for _, it := range s.items {
-		if it.state == skipped || it.state == expired {
-			s.enter(it)
-		}
+		s.wakeItem(it)
+	}
+}
+
+// wakeItem returns an item to its lane if it was skipped.
+func (s *schedule) wakeItem(it *item) {
+	if it.state == skipped {
+		s.enter(it)
 	}
 }
 
@@ -278,6 +281,13 @@ type item struct {
 	// notBefore is when to try again after a failure that is not the message's fault.
 	notBefore time.Time
 	state     itemState
+	// again is when to decide again about a skipped item, or zero.
+	again time.Time
+	// parent is the message to which it may be an answer. Answers are the messages in the inbox that answer what a turn asked
+	// back; heard reports whether it no longer waits for them.
+	parent  schema.ID
+	answers []*item
+	heard   bool
 	// reported is the last reason that was published for the message to wait.
 	reported string
 	// stop ends the work on the message, and joining takes messages that may join its turn.
@@ -292,9 +302,8 @@ const (
 	// queued items are in their lanes.
 	queued itemState = iota
 	inWork
-	// skipped and expired items are in no lane: they get no turn and hold up no other message.
+	// skipped items are in no lane: they get no turn and hold up no other message.
 	skipped
-	expired
 )
 
 // newItem makes an item of a message in the inbox. Its texts are copies: the message's own would
@@ -302,7 +311,12 @@ const (
 func newItem(file string, m *schema.Message) *item {
 	id := clone(m.ID)
 	timed := schema.Message{ID: id, CreatedAt: clone(m.CreatedAt), Arrived: m.Arrived}
+	parent := m.ParentID
+	if m.Type.IsRequest() {
+		parent = ""
+	}
 	return &item{
+		parent: clone(parent),
 		Envelope: track.Envelope{
 			Key:  track.Key{ID: id, Fingerprint: track.KeyOf(m).Fingerprint},
 			File: clone(file), From: intern(m.From), Type: intern(m.Type), Subject: clone(m.Subject),
@@ -310,6 +324,15 @@ func newItem(file string, m *schema.Message) *item {
 		},
 		class: m.Class(), age: timed.Age(), expires: m.ExpiresAt.Time(), notice: m.IsNotice(),
 	}
+}
+
+// hops is how many turns in a row led to the turn on the item.
+func (it *item) hops() int {
+	hops := it.Hops
+	for _, a := range it.answers {
+		hops = max(hops, a.Hops)
+	}
+	return hops
 }
 
 func clone[Text ~string](text Text) Text { return Text(strings.Clone(string(text))) }

@@ -22,6 +22,9 @@ func (k *worker) settle(ctx context.Context, it *item, m *schema.Message, rec *t
 	switch row := end.ending(); {
 	case row.counts:
 		return k.fail(ctx, it, m, rec, row, result, err)
+	case row.then == thenHeld:
+		o.stop, o.done = k.hold(ctx, rec, row, &slot, result, err), k.isGone(it)
+		return o
 	case row.then == thenDone:
 		o.stop = k.succeed(ctx, m, rec, row, &slot, result, err)
 	default:
@@ -77,18 +80,38 @@ func (k *worker) succeed(ctx context.Context, m *schema.Message, rec *track.Reco
 	return nil
 }
 
+// hold records that the message waits for the answers to what its turn asked back, even if the turn failed after that.
+func (k *worker) hold(ctx context.Context, rec *track.Record, row *ending, slot *track.Slot, result agent.Result, failed error) error {
+	f, e := ended(track.Asked, EventSucceeded, rec, row, &result)
+	f.Questions = askedFact(rec, slot.Asked).Questions
+	if failed != nil {
+		f.Reason = secrets.Redact(result.Explain(failed))
+	}
+	e.Reason, e.Err = f.Reason, failed
+	if err := k.record(ctx, rec, f); err != nil {
+		return err
+	}
+	k.events.publish(e)
+	return nil
+}
+
+// isGone reports whether the message of an item has left the inbox.
+func (c *closer) isGone(it *item) bool {
+	_, err := c.workspace.Root().Lstat(schema.BoxPath(c.config.Agent, mailbox.Inbox) + "/" + it.File)
+	return mailbox.IsGone(err)
+}
+
 // fail records how a turn failed. After the last attempt the message becomes a dead letter. If the message left the inbox
 // during the turn, another process handled it, here or on another machine.
 func (k *worker) fail(ctx context.Context, it *item, m *schema.Message, rec *track.Record, row *ending, result agent.Result, err error) outcome {
-	_, lookErr := k.workspace.Root().Lstat(schema.BoxPath(k.config.Agent, mailbox.Inbox) + "/" + it.File)
-	gone := mailbox.IsGone(lookErr)
+	gone := k.isGone(it)
 	f, e := ended(track.Failed, EventFailed, rec, row, &result)
 	f.Reason = secrets.Redact(result.Explain(err))
 	f.Output = secrets.Redact(result.Tail)
 	f.Full = !row.goesOn
 	wasFull := false
 	k.journal.View(func(h *track.History) { wasFull = h.Conversations[it.Conversation].Full })
-	again := rec.Attempts < k.config.MaxAttempts && !(row.then == thenFresh && wasFull)
+	again := rec.Attempts < k.config.attempts(rec) && !(row.then == thenFresh && wasFull)
 	if again && !gone {
 		f.RetryAt = k.now().Add(k.config.backoff(rec.Attempts)).UTC()
 	}

@@ -53,28 +53,36 @@ const steering = "[While you work on the request above, this urgent message arri
 
 // join gives a message to a running turn. If that fails, it returns nothing, and the message waits for its own turn.
 func (k *worker) join(ctx context.Context, it, into *item, driver agent.Steerer, marks ...orphans.Mark) []joined {
+	j, raw, begun := k.beginJoined(ctx, it, into, marks...)
+	if !begun {
+		return nil
+	}
+	if err := driver.Steer(ctx, steering+k.request(k.entryOf(it), j.message, raw, j.rec.Attempts).Prompt); err != nil {
+		k.interrupted(&j.rec, j.message, EndStopped.ending(), err)
+		return nil
+	}
+	return []joined{j}
+}
+
+// beginJoined begins the turn of a message that joins another one, unless its own turn would say why it does not begin.
+func (k *worker) beginJoined(ctx context.Context, it, into *item, marks ...orphans.Mark) (j joined, raw []byte, begun bool) {
 	m, raw, err := k.read(it)
-	if rec, _ := k.journal.Get(it.Key); err != nil || m.ID != it.ID || rec.Running {
-		return nil // its own turn says why, or it has joined, and its file was touched
+	if rec, _ := k.journal.Get(it.Key); err != nil || m.ID != it.ID || rec.Running { // or it has joined, and its file was touched
+		return j, nil, false
 	}
 	turns, err := mailbox.Note(k.workspace, k.config.Agent, raw, mailbox.Begun)
 	if err != nil {
-		return nil // its own turn says why
+		return j, nil, false
 	}
 	var rec track.Record
-	begun := turns <= k.config.MaxAttempts
-	if begun {
+	if begun = turns <= k.config.MaxAttempts; begun {
 		rec, begun, err = k.begin(ctx, it, turns, into.ID, marks...)
 	}
 	if err != nil || !begun {
 		k.uncount(&it.Envelope, m)
-		return nil
+		return j, nil, false
 	}
-	if err := driver.Steer(ctx, steering+k.request(k.entryOf(it), m, raw, rec.Attempts).Prompt); err != nil {
-		k.interrupted(&rec, m, EndStopped.ending(), err)
-		return nil
-	}
-	return []joined{{it, m, rec}}
+	return joined{it, m, rec}, raw, true
 }
 
 // endJoined ends the turns of messages as the one ended that they joined.

@@ -119,8 +119,9 @@ type Config struct {
 
 	// firstRetry is how long a message waits after its first failed turn. The time doubles with
 	// each further one, up to lastRetry, less a random part of up to half of it. LookAgain is how often it is looked whether
-	// another program still has a message. Tests change them.
-	firstRetry, lastRetry, lookAgain time.Duration
+	// another program still has a message, and askAgain whether the answer to a question back can still come; one that arrives
+	// is seen at once. Tests change them.
+	firstRetry, lastRetry, lookAgain, askAgain time.Duration
 }
 
 // Input is what a turn reads.
@@ -163,7 +164,7 @@ func (c *Config) complete() error {
 	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
 	c.Parallel = cmp.Or(c.Parallel, 1)
 	c.firstRetry = cmp.Or(c.firstRetry, defaultFirstRetry)
-	c.lookAgain = cmp.Or(c.lookAgain, time.Second)
+	c.lookAgain, c.askAgain = cmp.Or(c.lookAgain, time.Second), cmp.Or(c.askAgain, 10*time.Second)
 	c.lastRetry = cmp.Or(c.lastRetry, max(defaultLastRetry, c.firstRetry))
 	return nil
 }

@@ -73,7 +73,7 @@ func (p *runPrinter) id(id schema.ID) string {
 
 func (p *runPrinter) line(e turn.Event) string {
 	words := eventWords[e.Kind]
-	if e.Kind == turn.EventSucceeded && e.End == turn.EndDeclined {
+	if e.Kind == turn.EventSucceeded && (e.End == turn.EndDeclined || e.End == turn.EndAsked) {
 		words.word, words.colors = string(e.End), yellow
 	}
 	line := p.Clock(e.At) + "  " + paint(p.Streams, words.colors, fmt.Sprintf("%-12s", words.word))

@@ -79,9 +79,9 @@ func CheckBusy(w *mailbox.Workspace, request *schema.Message, agent schema.Agent
 
 // A Slot is the place for the one answer of an agent to a message.
 type Slot struct {
-	// Asked is the last question back that the last turn on the message has sent and that is not answered, nil if there is none or
-	// the slot is filled.
-	Asked *schema.Message
+	// Asked are the questions back that the last turn on the message has sent and that may still be answered, the oldest first.
+	// There are none if the slot is filled.
+	Asked []*schema.Message
 	// Answer is what fills it, nil if nothing does. Path is its file in the outbox.
 	Answer *schema.Message
 	Path   string
@@ -148,11 +148,16 @@ func AnswerOf(ctx context.Context, w *mailbox.Workspace, request *schema.Message
 
 // Slot is AnswerOf for a message that may have left the inbox.
 func (rec *Record) Slot(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName) (Slot, error) {
-	request := &schema.Message{ID: rec.ID, From: rec.From, To: []schema.AgentName{agent}, Type: rec.Type}
+	return slotOf(ctx, w, rec.request(agent), agent, func() (*Record, error) { return rec, nil })
+}
+
+// request returns what the record knows of the message.
+func (rec *Record) request(agent schema.AgentName) *schema.Message {
+	m := &schema.Message{ID: rec.ID, From: rec.From, To: []schema.AgentName{agent}, Type: rec.Type}
 	if name, err := schema.ParseFileName(rec.File); err == nil {
-		request.CreatedAt = schema.NewTimestamp(name.At)
+		m.CreatedAt = schema.NewTimestamp(name.At)
 	}
-	return slotOf(ctx, w, request, agent, func() (*Record, error) { return rec, nil })
+	return m
 }
 
 func slotOf(ctx context.Context, w *mailbox.Workspace, request *schema.Message, agent schema.AgentName, record func() (*Record, error)) (slot Slot, err error) {
@@ -165,11 +170,9 @@ func slotOf(ctx context.Context, w *mailbox.Workspace, request *schema.Message, 
 	switch {
 	case err != nil:
 		return slot, err
-	case !last.Answers:
+	case !last.Answers, rec != nil && rec.isOutdated(last.Message, last.Modified):
 		slot.Asked, err = rec.askedBack(ctx, w, request, agent)
 		return slot, err
-	case rec != nil && rec.isOutdated(last.Message, last.Modified):
-		return slot, nil
 	}
 	isOwn := rec != nil && rec.Running && rec.isOwn() && rec.isOfTurn(last.Message, last.Modified)
 	return Slot{Answer: last.Message, Path: last.Path, OfThisTurn: isOwn}, nil
@@ -191,28 +194,6 @@ func wasSentBefore(m *schema.Message, modified, then time.Time) bool {
 func (rec *Record) isOfTurn(reply *schema.Message, modified time.Time) bool {
 	const lag = 10 * time.Millisecond // of the times of files behind the clock
 	return !rec.Started.IsZero() && !wasSentBefore(reply, modified.Add(lag), rec.Started) && (rec.Running || wasSentBefore(reply, modified, rec.Ended))
-}
-
-// askedBack returns the last question of the last turn on a message that the sender of the message has not answered, or nil.
-// Questions that somebody else of the agent asks say nothing about what the turn has to say.
-func (rec *Record) askedBack(ctx context.Context, w *mailbox.Workspace, request *schema.Message, agent schema.AgentName) (*schema.Message, error) {
-	if rec == nil || !w.Knows(request.From) {
-		return nil, nil
-	}
-	questions, err := w.ListNamed(ctx, agent, mailbox.Outbox, conversation.Following(request.CreatedAt.Time()), func(e *mailbox.Entry) bool {
-		return e.Err == nil && e.Message.AsksBack(request) && rec.isOfTurn(e.Message, e.Modified)
-	})
-	if err != nil || len(questions) == 0 {
-		return nil, err
-	}
-	answers, err := conversation.Responses(ctx, w, request.From, questions)
-	slices.SortFunc(questions, func(a, b mailbox.Entry) int { return schema.CompareAge(b.Message, a.Message) })
-	for _, e := range questions {
-		if !answers[e.Message.ID].Answers {
-			return e.Message, err
-		}
-	}
-	return nil, err
 }
 
 // Once returns the message to send for a key of the caller's choice: the draft, with an id and a time from now on, or what an

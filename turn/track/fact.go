@@ -21,6 +21,8 @@ const (
 	Failed      FactKind = "failed"
 	Interrupted FactKind = "interrupted"
 	Lost        FactKind = "lost"
+	// Asked ends a turn that asked the sender of the message back: the message waits for the answer.
+	Asked FactKind = "asked"
 	// Dead is a message that is given up, even without a turn.
 	Dead FactKind = "dead"
 	// Answered, Bounced and Unsendable end the sending of an answer or bounce.
@@ -79,6 +81,8 @@ type Fact struct {
 	Attempt int `json:"attempt,omitempty"`
 	// Full says that a turn Failed because its session has no room for more.
 	Full bool `json:"full,omitempty"`
+	// Questions are those of an Asked turn that may still be answered.
+	Questions []schema.ID `json:"questions,omitempty"`
 	// In is the message whose turn a Started one joined.
 	In      schema.ID `json:"in,omitempty"`
 	Reason  string    `json:"reason,omitempty"`

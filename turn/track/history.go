@@ -20,6 +20,8 @@ type History struct {
 	// Released counts the facts that may end the wait of a message: a turn that does not count, or a
 	// person who resumes a conversation or restores a message.
 	Released int
+	// asked has the messages about which turns asked back, by the questions.
+	asked map[schema.ID]Key
 	// signs are when holders last did something with a message.
 	signs map[Holder]time.Time
 	// failures counts the turns that failed since the last success.
@@ -57,6 +59,11 @@ type Record struct {
 	// Stopped says who stopped the turn on the message, and how it gets another one; see Stop. If the turn is still
 	// running, it is to end.
 	Stopped string `json:"stopped,omitempty"`
+	// Questions are those that turns on the message asked its sender back, and Asks is how many turns did. Awaits are those for
+	// whose answer it waits, until its next turn.
+	Questions []schema.ID `json:"questions,omitempty"`
+	Asks      int         `json:"asks,omitempty"`
+	Awaits    []schema.ID `json:"awaits,omitempty"`
 	// Unsent is the answer or bounce until it is sent. Then Sent is its id, unless it is a bounce in place of
 	// an answer.
 	Unsent *schema.Message `json:"unsent,omitempty"`
@@ -128,6 +135,7 @@ func NewHistory() *History {
 		Records:       make(map[Key]*Record),
 		Conversations: make(map[schema.ConversationID]*conversationState),
 		Senders:       make(map[schema.AgentName]*senderState),
+		asked:         make(map[schema.ID]Key),
 		signs:         make(map[Holder]time.Time),
 	}
 }
@@ -201,9 +209,9 @@ func (h *History) applyToRecord(rec *Record, f *Fact) {
 		rec.Marks = f.Marks
 		rec.Started, rec.In = f.At, f.In
 		rec.RetryAt = time.Time{}
-		rec.Held = ""
+		rec.Held, rec.Awaits = "", nil
 		h.countTurn(rec)
-	case Succeeded, Failed, Lost:
+	case Succeeded, Failed, Lost, Asked:
 		rec.Running = false
 		rec.Marks = nil
 		rec.Lost = f.Kind == Lost
@@ -220,7 +228,11 @@ func (h *History) applyToRecord(rec *Record, f *Fact) {
 			rec.Outcome = Succeeded
 			rec.Unsent = f.Send
 		}
-		if c := h.conversation(rec.Conversation); f.Kind == Succeeded || f.Full {
+		if f.Kind == Asked {
+			h.failures = 0
+			h.ask(rec, f)
+		}
+		if c := h.conversation(rec.Conversation); f.Kind == Succeeded || f.Kind == Asked || f.Full {
 			c.Session, c.Full = f.Session, f.Full
 		}
 	case Interrupted:
@@ -266,6 +278,36 @@ func (h *History) applyToRecord(rec *Record, f *Fact) {
 		*rec = Record{Envelope: Envelope{Key: rec.Key}, Revived: f.At, RecalledAt: cmp.Or(f.RecalledAt, rec.RecalledAt), Last: f.At}
 		h.Released++
 	}
+}
+
+// ask adds the questions that a turn asked back.
+func (h *History) ask(rec *Record, f *Fact) {
+	rec.Asks++
+	rec.Awaits = f.Questions
+	for _, id := range f.Questions {
+		if !slices.Contains(rec.Questions, id) {
+			rec.Questions = append(rec.Questions, id)
+		}
+		h.asked[id] = rec.Key
+	}
+	rec.Held = cmp.Or(rec.Stopped, rec.Waits())
+}
+
+// Waits says for which answer the message waits, empty if for none.
+func (rec *Record) Waits() string {
+	if len(rec.Awaits) == 0 {
+		return ""
+	}
+	return "it asked back with " + rec.Awaits[len(rec.Awaits)-1].Short() + ", and waits for the answer"
+}
+
+// Asked returns the record of the message about which a turn asked a question back, nil if there is none.
+func (h *History) Asked(question schema.ID) *Record {
+	k, known := h.asked[question]
+	if !known {
+		return nil
+	}
+	return h.Records[k]
 }
 
 // applyAfterOutcome adds a fact that follows the outcome of a message. If there is no outcome, somebody has restored
@@ -360,6 +402,9 @@ func (h *History) restore(f *Fact) {
 	case f.Record != nil:
 		f.Record.Last = cmp.Or(f.Record.Last, f.At)
 		h.Records[f.Record.Key] = f.Record
+		for _, id := range f.Record.Questions {
+			h.asked[id] = f.Record.Key
+		}
 	case f.Thread != nil:
 		h.Conversations[f.Thread.ID] = f.Thread
 	case f.Sender != nil:

@@ -50,6 +50,8 @@ type Progress struct {
 
 	// isInInbox reports whether the recipient has a copy in its inbox.
 	isInInbox bool
+	// asks reports whether the recipient asked back what may still be answered. Until then, the message does not expire.
+	asks bool
 	// hasReplied reports whether the recipient has replied since a person restored the message, if one did.
 	hasReplied bool
 }
@@ -177,7 +179,7 @@ func (t *tracker) progress(m *schema.Message, name schema.AgentName, files []mai
 	if rec.Working != nil {
 		p.Working = &Working{At: inSeconds(rec.Working.At), Text: rec.Working.Text, Finished: rec.Working.Finished}
 	}
-	p.addReplies(m, rec, t.replies)
+	p.addReplies(m, rec, t.replies, t.now)
 	p.MaySeen = rec.mayBeSeen() || p.hasReplied
 	if state.hasKept(m) {
 		p.Recall = &RecallRequest{inSeconds(rec.RecalledAt), true}
@@ -197,7 +199,7 @@ func (t *tracker) progress(m *schema.Message, name schema.AgentName, files []mai
 	if p.isInInbox = isInInbox; !isInInbox {
 		return p, p.trackGone(t, m, rec, places)
 	}
-	p.Stage = state.stage(m, rec, t.now)
+	p.Stage = state.stage(rec, m.ExpiredAt(t.now) && !p.asks)
 	if p.Answer != "" && p.Stage.IsPending() && !(rec.Running && state.running) {
 		p.answered()
 	}
@@ -334,13 +336,13 @@ func (s *inboxState) takenBy(rec *Record, now time.Time) *Noticed {
 }
 
 // stage returns the stage of a message in the inbox.
-func (s *inboxState) stage(m *schema.Message, rec *Record, now time.Time) Stage {
+func (s *inboxState) stage(rec *Record, isExpired bool) Stage {
 	switch {
 	case rec.Running && s.running:
 		return StageWorking
 	case rec.Outcome == Succeeded && rec.Unsent == nil:
 		return StageDone
-	case m.ExpiredAt(now):
+	case isExpired:
 		return StageExpired
 	case rec.Held != "":
 		return StageHeld

@@ -122,7 +122,7 @@ func (t *tracker) readReplies(ctx context.Context, listing *mailbox.Listing, mes
 }
 
 // addReplies adds the recipient's replies to a message. All has the replies to all messages, by the ids of these.
-func (p *Progress) addReplies(m *schema.Message, rec *Record, all map[schema.ID][]mailbox.Entry) {
+func (p *Progress) addReplies(m *schema.Message, rec *Record, all map[schema.ID][]mailbox.Entry, now time.Time) {
 	var replies []mailbox.Entry
 	outdated := make(map[schema.ID]bool)
 	for _, e := range all[m.ID] {
@@ -156,6 +156,7 @@ func (p *Progress) addReplies(m *schema.Message, rec *Record, all map[schema.ID]
 				answer, one.Answer = e.Message, e.Message.ID
 			}
 		}
+		p.asks = p.asks || one.AsksBack() && one.Answer == "" && !r.ExpiredAt(now)
 		p.Replies = append(p.Replies, one)
 		p.hasReplied = p.hasReplied || !r.IsNotice() && !one.Outdated
 	}

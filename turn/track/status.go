@@ -161,7 +161,7 @@ func turnOf(rec *Record) Turn {
 	t := Turn{Envelope: rec.Envelope, Attempt: rec.Attempts, Started: rec.Started}
 	if !rec.Running {
 		t.Ended = rec.Ended
-		t.Succeeded = rec.Outcome == Succeeded
+		t.Succeeded = rec.Outcome == Succeeded || len(rec.Awaits) > 0
 		t.Reason = rec.Reason
 		t.Usage = rec.Usage
 	}

@@ -47,11 +47,11 @@ func appendTurn(turns []Turn, open map[Key]int, f *Fact) []Turn {
 	case Started:
 		open[key] = len(turns)
 		return append(turns, Turn{Envelope: f.Envelope, Attempt: f.Attempt, Started: f.At})
-	case Succeeded, Failed, Lost, Interrupted:
+	case Succeeded, Asked, Failed, Lost, Interrupted:
 		if i, known := open[key]; known {
 			t := &turns[i]
 			t.Ended = f.At
-			t.Succeeded = f.Kind == Succeeded
+			t.Succeeded = f.Kind == Succeeded || f.Kind == Asked
 			t.Reason = f.Reason
 			t.Usage = f.Usage
 			if t.Reason == "" && !t.Succeeded {
