@@ -216,9 +216,7 @@ func (h *History) applyToRecord(rec *Record, f *Fact) {
 		rec.Marks = nil
 		rec.Lost = f.Kind == Lost
 		rec.Ended = f.At
-		rec.RetryAt = f.RetryAt
-		rec.Reason = f.Reason
-		rec.Output = f.Output
+		rec.RetryAt, rec.Reason, rec.Output = f.RetryAt, f.Reason, f.Output
 		rec.Usage = f.Usage
 		rec.Held = rec.Stopped
 		h.failures++
@@ -229,7 +227,6 @@ func (h *History) applyToRecord(rec *Record, f *Fact) {
 			rec.Unsent = f.Send
 		}
 		if f.Kind == Asked {
-			h.failures = 0
 			h.ask(rec, f)
 		}
 		if c := h.conversation(rec.Conversation); f.Kind == Succeeded || f.Kind == Asked || f.Full {
@@ -282,6 +279,7 @@ func (h *History) applyToRecord(rec *Record, f *Fact) {
 
 // ask adds the questions that a turn asked back.
 func (h *History) ask(rec *Record, f *Fact) {
+	h.failures = 0
 	rec.Asks++
 	rec.Awaits = f.Questions
 	for _, id := range f.Questions {
