@@ -277,37 +277,6 @@ func (h *History) applyToRecord(rec *Record, f *Fact) {
 	}
 }
 
-// ask adds the questions that a turn asked back.
-func (h *History) ask(rec *Record, f *Fact) {
-	h.failures = 0
-	rec.Asks++
-	rec.Awaits = f.Questions
-	for _, id := range f.Questions {
-		if !slices.Contains(rec.Questions, id) {
-			rec.Questions = append(rec.Questions, id)
-		}
-		h.asked[id] = rec.Key
-	}
-	rec.Held = cmp.Or(rec.Stopped, rec.Waits())
-}
-
-// Waits says for which answer the message waits, empty if for none.
-func (rec *Record) Waits() string {
-	if len(rec.Awaits) == 0 {
-		return ""
-	}
-	return "it asked back with " + rec.Awaits[len(rec.Awaits)-1].Short() + ", and waits for the answer"
-}
-
-// Asked returns the record of the message about which a turn asked a question back, nil if there is none.
-func (h *History) Asked(question schema.ID) *Record {
-	k, known := h.asked[question]
-	if !known {
-		return nil
-	}
-	return h.Records[k]
-}
-
 // applyAfterOutcome adds a fact that follows the outcome of a message. If there is no outcome, somebody has restored
 // the message in the meantime.
 func (rec *Record) applyAfterOutcome(f *Fact) {
@@ -348,18 +317,6 @@ func (h *History) uncountTurn(rec *Record) {
 	if i := slices.Index(s.Turns, rec.Started); i >= 0 {
 		s.Turns = slices.Delete(s.Turns, i, i+1)
 	}
-}
-
-// clockBack is how far in the future a turn may have begun and still count. A later one began before the clock was
-// set back, and must not hold up others until the clock catches up.
-const clockBack = time.Minute
-
-// Within returns the turns that count at a time, in order.
-func (s *senderState) Within(now time.Time) []time.Time {
-	return slices.DeleteFunc(slices.Clone(s.Turns), func(began time.Time) bool {
-		age := now.Sub(began)
-		return age >= PairWindow || age < -clockBack
-	})
 }
 
 // applyBound adds a fact about the limit on the turns of a conversation or, without one, of a sender. A person who

@@ -1,6 +1,7 @@
 package track
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -91,4 +92,35 @@ func endOf(ctx context.Context, w *mailbox.Workspace, question *schema.Message, 
 		}
 	}
 	return "", nil
+}
+
+// ask adds the questions that a turn asked back.
+func (h *History) ask(rec *Record, f *Fact) {
+	h.failures = 0
+	rec.Asks++
+	rec.Awaits = f.Questions
+	for _, id := range f.Questions {
+		if !slices.Contains(rec.Questions, id) {
+			rec.Questions = append(rec.Questions, id)
+		}
+		h.asked[id] = rec.Key
+	}
+	rec.Held = cmp.Or(rec.Stopped, rec.Waits())
+}
+
+// Waits says for which answer the message waits, empty if for none.
+func (rec *Record) Waits() string {
+	if len(rec.Awaits) == 0 {
+		return ""
+	}
+	return "it asked back with " + rec.Awaits[len(rec.Awaits)-1].Short() + ", and waits for the answer"
+}
+
+// Asked returns the record of the message about which a turn asked a question back, nil if there is none.
+func (h *History) Asked(question schema.ID) *Record {
+	k, known := h.asked[question]
+	if !known {
+		return nil
+	}
+	return h.Records[k]
 }

@@ -3,6 +3,8 @@ package track
 import (
 	"encoding/json"
 	"io"
+	"slices"
+	"time"
 
 	"github.com/oacp-go/oacp/internal/jsonl"
 	"github.com/oacp-go/oacp/mailbox"
@@ -61,4 +63,16 @@ func appendTurn(turns []Turn, open map[Key]int, f *Fact) []Turn {
 		}
 	}
 	return turns
+}
+
+// clockBack is how far in the future a turn may have begun and still count. A later one began before the clock was
+// set back, and must not hold up others until the clock catches up.
+const clockBack = time.Minute
+
+// Within returns the turns that count at a time, in order.
+func (s *senderState) Within(now time.Time) []time.Time {
+	return slices.DeleteFunc(slices.Clone(s.Turns), func(began time.Time) bool {
+		age := now.Sub(began)
+		return age >= PairWindow || age < -clockBack
+	})
 }
