@@ -48,7 +48,8 @@ func (h Holder) lives(sign, now time.Time) bool {
 	case h.Process.PID == 0 && h.Session == "" && h.Program != "":
 		return true
 	}
-	return now.Sub(sign) < holdFor
+	silent := now.Sub(sign)
+	return silent < holdFor && silent > -holdFor // a sign from the future is from before the clock was set back
 }
 
 // A Given is a message that a holder was given.

@@ -231,6 +231,41 @@ func TestReturnUnwritten(t *testing.T) {
 	}
 }
 
+// TestLandedLedger reads what a version without offers wrote: a living process keeps what it noticed, a dead one does not, and
+// what counts as unread is new.
+func TestLandedLedger(t *testing.T) {
+	w := newWorkspace(t)
+	sent := send(t, w, question("living"), question("dead"), question("unread"))
+	us := process.Read(os.Getpid()).Process
+	dead := process.Process{PID: us.PID, Started: "before"}
+	for i, f := range []Fact{{Kind: noted, Process: us}, {Kind: noted, Process: dead}, {Kind: noted, Process: us}, {Kind: unread}} {
+		f.Key = KeyOf(sent[min(i, 2)])
+		if err := appendFacts(w, "codex", f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	news := NewsOf(w, "codex")
+	if news.Has(sent[0]) || !news.Has(sent[1]) || !news.Has(sent[2]) {
+		t.Errorf("new: %t, %t, %t; want the last two", news.Has(sent[0]), news.Has(sent[1]), news.Has(sent[2]))
+	}
+	for _, m := range sent {
+		if p, err := Recall(t.Context(), w, m); err != nil || p[0].Stage == StageRecalled {
+			t.Errorf("%s was noticed, and is taken back (%v)", m.Subject, err)
+		}
+	}
+}
+
+// TestClockSetBack checks that a holder that cannot be seen does not keep a message until a clock catches up that was set back.
+func TestClockSetBack(t *testing.T) {
+	away := Holder{Process: process.Process{PID: 1}, System: "another container"}
+	now := time.Now()
+	for ahead, want := range map[time.Duration]bool{time.Minute: true, 24 * time.Hour: false, -time.Minute: true, -time.Hour: false} {
+		if got := away.lives(now.Add(ahead), now); got != want {
+			t.Errorf("with a sign %v ahead, it lives: %t", ahead, got)
+		}
+	}
+}
+
 // TestReturnOfOne checks that a holder returns only what it has itself: neither what another one has nor what it was given before.
 func TestReturnOfOne(t *testing.T) {
 	w := newWorkspace(t)
