@@ -22,6 +22,8 @@ type Request struct {
 	ShownBefore time.Time
 
 	client *Client
+	// awaited is set if Ask returned it.
+	awaited bool
 }
 
 // An Answer is what the agent says to a message. Request.Draft makes it; the caller fills in the body or a choice.

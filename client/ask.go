@@ -26,6 +26,7 @@ func (c *Client) Ask(ctx context.Context, d Draft) (*Request, error) {
 		return nil, err
 	}
 	if len(given) > 0 {
+		given[0].awaited = true
 		return given[0], nil
 	}
 	return &Request{Message: arrived.Message, Entry: arrived.Entry, client: c}, nil // another process of the agent handled it

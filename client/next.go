@@ -101,6 +101,10 @@ func (c *Client) Shown(requests ...*Request) error {
 	return track.NoteNoticed(c.w, c.agent, keysOf(requests), track.Noticed{Holder: c.holder()})
 }
 
+// Awaited records that the agent waited for a reply and was shown it. If a turn does that, the reply gets no turn of its own once that
+// one has ended well.
+func (c *Client) Awaited(reply *schema.Message) error { return track.NoteAwaited(c.w, c.agent, reply) }
+
 // Return makes messages new again, unless others have them, too. If nothing of them was written, their sender can still take them back.
 func (c *Client) Return(unwritten bool, requests ...*Request) error {
 	return track.Return(c.w, c.agent, c.holder(), unwritten, keysOf(requests)...)
@@ -129,8 +133,14 @@ func (c *Client) ReturnMessage(ctx context.Context, id string) (*schema.Message,
 	return e.Message, track.Return(c.w, c.agent, track.Holder{}, false, track.KeyOf(e.Message))
 }
 
-// Shown is Client.Shown for one message.
-func (r *Request) Shown() error { return r.client.Shown(r) }
+// Shown is Client.Shown for one message, and Awaited for a reply that Ask returned.
+func (r *Request) Shown() error {
+	err := r.client.Shown(r)
+	if err == nil && r.awaited {
+		err = r.client.Awaited(r.Message)
+	}
+	return err
+}
 
 // Return is Client.Return for one message.
 func (r *Request) Return(unwritten bool) error { return r.client.Return(unwritten, r) }

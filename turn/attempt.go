@@ -66,6 +66,8 @@ func (k *worker) workOn(ctx context.Context, held claim, it *item, do action) ou
 		return k.attempt(ctx, held, it, m, raw)
 	case giveUp:
 		return k.deadLetter(it, m, k.unquoted(&rec))
+	case acknowledge:
+		return k.acknowledge(it)
 	}
 	return k.conclude(it)
 }
@@ -177,6 +179,17 @@ func (k *worker) endLeft(ctx context.Context, rec *track.Record, marks []orphans
 const freshSession = "[The session of this conversation had no room for more, so this is a new session, which does not know what was said and done " +
 	"before. `oacp thread %s` shows the messages of the conversation.]\n\n"
 
+// acknowledge ends a reply that an earlier turn waited for.
+func (k *worker) acknowledge(it *item) outcome {
+	if err := k.workspace.Acknowledge(k.entryOf(it)); err != nil && !mailbox.IsGone(err) {
+		return outcome{item: it, failure: err}
+	}
+	e := EventAcknowledged.of(&it.Envelope)
+	e.Reason = "a turn waited for it"
+	k.events.publish(e)
+	return outcome{item: it, done: true}
+}
+
 // errTaken keeps a turn from beginning, because another program has got the message.
 var errTaken = errors.New("another program has the message")
 
@@ -206,11 +219,12 @@ func (k *worker) begin(ctx context.Context, it *item, attempt int, in schema.ID,
 	return rec, begun, err
 }
 
-// checkTaken returns errTaken if another program has a message.
+// checkTaken returns errTaken if another program or another turn has a message.
 func (k *worker) checkTaken(it *item) error {
 	err := k.journal.Refresh()
 	k.journal.View(func(h *track.History) {
-		if h.TakenBy(it.Key, os.Getpid(), k.now()) != nil {
+		by := h.AwaitedBy(it.Key)
+		if h.TakenBy(it.Key, os.Getpid(), k.now()) != nil || by != nil && (by.Running || by.Outcome == track.Succeeded) {
 			err = cmp.Or(err, errTaken)
 		}
 	})

@@ -24,6 +24,8 @@ const (
 	try
 	giveUp
 	finish
+	// acknowledge takes a message out of the inbox that another turn had.
+	acknowledge
 )
 
 // decision is what to do about a message, and why. It depends on the message, the configuration, the time, when the
@@ -81,6 +83,11 @@ func (c *Config) decide(h *track.History, it *item, now, pausedUntil time.Time) 
 	}
 	if bound := c.checkHops(h, it, rec); bound != nil {
 		return decision{do: skip, kind: EventHeld, reason: bound.reason, bound: bound}
+	}
+	if by := h.AwaitedBy(it.Key); by != nil && by.Running {
+		return decision{do: wait, at: now.Add(c.lookAgain), resumes: true}
+	} else if by != nil && by.Outcome == track.Succeeded {
+		return decision{do: acknowledge}
 	}
 	if taken := h.TakenBy(it.Key, os.Getpid(), now); taken != nil {
 		return decision{do: wait, at: now.Add(c.lookAgain), kind: EventHeld, reason: taken.Taken(), taken: true}

@@ -173,10 +173,10 @@ func (c *ackCall) printAcknowledged(agent schema.AgentName, done []acknowledgedJ
 		return command.WriteJSONLine(c.Out, answer)
 	}
 	if len(done) == 0 && !failed {
-		c.Printf("%s: nothing to acknowledge\n", agent)
+		c.Confirm("%s: nothing to acknowledge\n", agent)
 	}
 	for _, one := range done {
-		c.Printf("acknowledged: %s\n", visible.Line(cmp.Or(one.MessageID.Short(), one.File)))
+		c.Confirm("acknowledged: %s\n", visible.Line(cmp.Or(one.MessageID.Short(), one.File)))
 	}
 	return nil
 }
@@ -230,15 +230,15 @@ func printRestored(c *call, all []track.Restored) error {
 		name := visible.Line(one.ID.Short())
 		switch {
 		case one.Was == track.StageWaiting && one.Path == "":
-			c.Printf("%s is on its way to the inbox of %s already\n", name, one.Agent)
+			c.Confirm("%s is on its way to the inbox of %s already\n", name, one.Agent)
 		case one.Was == track.StageWaiting:
-			c.Printf("%s is in the inbox of %s already\n", name, one.Agent)
+			c.Confirm("%s is in the inbox of %s already\n", name, one.Agent)
 		case one.Was == track.StageHeld:
-			c.Printf("OK: %s gets turns of %s again; its last one was stopped\n", name, one.Agent)
+			c.Confirm("OK: %s gets turns of %s again; its last one was stopped\n", name, one.Agent)
 		case one.Was == track.StageAgentRemoved:
-			c.Printf("OK: %s is in the inbox of %s, which was removed before it handled it\n", name, one.Agent)
+			c.Confirm("OK: %s is in the inbox of %s, which was removed before it handled it\n", name, one.Agent)
 		default:
-			c.Printf("OK: %s is back in the inbox of %s; it was %s\n", name, one.Agent, one.Was)
+			c.Confirm("OK: %s is back in the inbox of %s; it was %s\n", name, one.Agent, one.Was)
 		}
 	}
 	return nil

@@ -259,7 +259,7 @@ func (c *bridgeCall) printAppended(log *bridge.Log, receipt bridge.Receipt) erro
 		if receipt.Duplicate {
 			c.Printf("duplicate: %s\n  sent:   %s\n", visible.Line(receipt.ID), visible.Line(receipt.Timestamp))
 		} else {
-			c.Printf("OK: %s\n", visible.Line(receipt.ID))
+			c.Confirm("OK: %s\n", visible.Line(receipt.ID))
 		}
 		c.Printf("  bridge: %s, line %d\n", visible.Line(log.Path()), receipt.Line)
 	})

@@ -108,7 +108,7 @@ func (c *commitCall) commit(w *mailbox.Workspace) error {
 
 func (a commitJSON) print(c *call) {
 	if len(a.Files) == 0 {
-		c.Printf("nothing to commit\n")
+		c.Confirm("nothing to commit\n")
 		return
 	}
 	where := "to no branch"
@@ -124,10 +124,10 @@ func (a commitJSON) print(c *call) {
 		}
 		return
 	}
-	c.Printf("OK: committed %s\n", what)
+	c.Confirm("OK: committed %s\n", what)
 	if len(a.Events) > 1 {
 		for _, event := range a.Events {
-			c.Printf("  %s\n", visible.Line(event.String()))
+			c.Confirm("  %s\n", visible.Line(event.String()))
 		}
 	}
 }

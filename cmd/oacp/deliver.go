@@ -285,14 +285,14 @@ func (d *delivery) printReceipts(r *client.Receipt, answer sendAnswer) error {
 			d.printSent(one, r.Answers)
 		}
 		if len(answer.Messages)+len(answer.NotSent) > 1 {
-			d.Printf("%s, because one has at most %d recipients\n", spelling.Plural(len(r.Receipts), "message"), schema.MaxRecipients)
+			d.Confirm("%s, because one has at most %d recipients\n", spelling.Plural(len(r.Receipts), "message"), schema.MaxRecipients)
 		}
 		if answer.Acknowledged != "" {
 			already := ""
 			if answer.AlreadyAcknowledged {
 				already = "already "
 			}
-			d.Printf("%sacknowledged: %s\n", already, answer.Acknowledged.Short())
+			d.Confirm("%sacknowledged: %s\n", already, answer.Acknowledged.Short())
 		}
 	}
 	return errors.Join(err, d.Out.Flush())
@@ -310,5 +310,5 @@ func (d *delivery) printSent(r *mailbox.Receipt, isAnswer bool) {
 	case isAnswer:
 		answers = ", the answer to " + m.ParentID.Short()
 	}
-	d.Printf("%s %s to %s (%s)%s\n", sent, m.ID.Short(), spelling.Join(m.To), m.Type, answers)
+	d.Confirm("%s %s to %s (%s)%s\n", sent, m.ID.Short(), spelling.Join(m.To), m.Type, answers)
 }

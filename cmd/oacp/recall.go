@@ -97,11 +97,11 @@ func (c *call) printRecalled(m *schema.Message, progress []track.Progress, reque
 	var noticed []string
 	for _, p := range progress {
 		if p.Stage == track.StageRecalled && requested {
-			c.Printf("recall requested: %s from %s; after the next syncs, oacp status %[1]s says whether %[2]s had seen it\n", visible.Line(m.ID.Short()), p.Agent)
+			c.Confirm("recall requested: %s from %s; after the next syncs, oacp status %[1]s says whether %[2]s had seen it\n", visible.Line(m.ID.Short()), p.Agent)
 			continue
 		}
 		if p.Stage == track.StageRecalled {
-			c.Printf("OK: %s is taken back from %s, who has not noticed it\n", visible.Line(m.ID.Short()), p.Agent)
+			c.Confirm("OK: %s is taken back from %s, who has not noticed it\n", visible.Line(m.ID.Short()), p.Agent)
 			continue
 		}
 		if p.Stage == track.StageAgentRemoved {

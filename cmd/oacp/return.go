@@ -45,7 +45,7 @@ func (c *call) returnMessage(w *mailbox.Workspace) error {
 	}
 	c.acting = "" // the agent knows that this one is new
 	return c.answer(map[string]any{"returned": m.ID, "agent": acts.Agent()}, func() {
-		c.Printf("OK: %s is new to %s again\n", visible.Line(m.ID.Short()), acts.Agent())
+		c.Confirm("OK: %s is new to %s again\n", visible.Line(m.ID.Short()), acts.Agent())
 	})
 }
 

@@ -62,9 +62,9 @@ func (c *call) stop(w *mailbox.Workspace) error {
 	err = c.answer(stoppedJSON{turns[0].ID, turns}, func() {
 		for _, p := range turns {
 			if name := visible.Line(p.ID.Short()); p.Stage == track.StageHeld {
-				c.Printf("OK: the turn of %s on %s is stopped; oacp restore %[2]s gives it another one\n", p.Agent, name)
+				c.Confirm("OK: the turn of %s on %s is stopped; oacp restore %[2]s gives it another one\n", p.Agent, name)
 			} else {
-				c.Printf("the turn of %s on %s ended before it could be stopped: it is %s\n", p.Agent, name, p.Stage)
+				c.Confirm("the turn of %s on %s ended before it could be stopped: it is %s\n", p.Agent, name, p.Stage)
 			}
 		}
 	})

@@ -170,7 +170,7 @@ func (c *call) resumeThread(w *mailbox.Workspace) error {
 	}
 	return c.answer(map[string]any{"conversation_id": id, "agents": resumed}, func() {
 		for _, agent := range resumed {
-			c.Printf("OK: %s goes on with %s\n", id, agent)
+			c.Confirm("OK: %s goes on with %s\n", id, agent)
 		}
 	})
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,7 +91,7 @@ func (d *delivery) await(r *mailbox.Receipt) (err error) {
 	case d.asJSON:
 		return command.WriteJSONLine(d.Out, map[string]any{"acknowledged": m.ID})
 	case !d.quiet:
-		d.Printf("acknowledged: %s\n", m.ID)
+		d.Confirm("acknowledged: %s\n", m.ID)
 	}
 	return nil
 }
@@ -170,11 +169,13 @@ func (d *delivery) printNoticed(m *schema.Message) error {
 
 // printArrival prints the message that ended the wait. Unless that is an answer, the exit status is that of
 // a timeout.
-func (d *delivery) printArrival(sent *schema.Message, arrived track.Arrival) (err error) {
-	if !arrived.Answers {
-		err = &failure.StatusError{Status: failure.ExitTimeout}
-	}
-	if d.asJSON {
+func (d *delivery) printArrival(sent *schema.Message, arrived track.Arrival) error {
+	files := []mailbox.Entry{arrived.Entry}
+	err := d.show(sent.From, files, func() error {
+		if !d.asJSON {
+			d.Printf("\n")
+			return d.printAll(withReplies(d.ctx, d.w, sent.From, files), false)
+		}
 		line := struct {
 			Mail  *schema.Message `json:"mail,omitempty"`
 			Path  string          `json:"path"`
@@ -185,19 +186,20 @@ func (d *delivery) printArrival(sent *schema.Message, arrived track.Arrival) (er
 		} else {
 			line.Mail = arrived.Message
 		}
-		showErr := d.show(sent.From, []mailbox.Entry{arrived.Entry}, func() error { return command.WriteJSONLine(d.Out, line) })
-		return cmp.Or(showErr, err)
-	}
-	files := []mailbox.Entry{arrived.Entry}
-	showErr := d.show(sent.From, files, func() error {
-		d.Printf("\n")
-		return d.printAll(withReplies(d.ctx, d.w, sent.From, files), false)
+		return command.WriteJSONLine(d.Out, line)
 	})
-	if showErr != nil {
-		return showErr
+	if err != nil {
+		return err
 	}
-	if !arrived.Answers {
+	if arrived.Answers {
+		acts, err := d.as(sent.From)
+		if err == nil {
+			err = acts.Awaited(arrived.Message)
+		}
+		return err
+	}
+	if !d.asJSON {
 		d.Note(fmt.Sprintf("this is other mail, not an answer; oacp status %s shows how far your message got", sent.ID.Short()))
 	}
-	return err
+	return &failure.StatusError{Status: failure.ExitTimeout}
 }

@@ -84,5 +84,5 @@ func (c *workingCall) run(w *mailbox.Workspace) error {
 	} else if err != nil {
 		return err
 	}
-	return c.answer(answer, func() { c.Printf("%s\n", line) })
+	return c.answer(answer, func() { c.Confirm("%s\n", line) })
 }

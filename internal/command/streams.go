@@ -22,6 +22,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/orphans"
 	"github.com/oacp-go/oacp/internal/visible"
 )
 
@@ -76,6 +77,16 @@ func (s *Streams) Color() bool {
 func (s *Streams) Printf(format string, values ...any) error {
 	_, err := fmt.Fprint(s.Out, textFor(s.OutTerminal && !s.InAgent(), format, values))
 	return err
+}
+
+// Confirm prints what a command has done. In a turn it goes to standard error: what a program writes to its standard output there
+// may be the answer to a message.
+func (s *Streams) Confirm(format string, values ...any) {
+	if s.Getenv(orphans.Variable) != "" {
+		s.Tell(format, values...)
+		return
+	}
+	_ = s.Printf(format, values...) // flushing the output reports it
 }
 
 // Tell is Printf to standard error. What cannot be written does not stop the command.

@@ -46,6 +46,8 @@ const (
 	offered  FactKind = "offered"
 	returned FactKind = "returned"
 	unread   FactKind = "unread"
+	// awaitedReply is a reply that the turn on another message waited for and was shown; see NoteAwaited.
+	awaitedReply FactKind = "awaited"
 	// announced is a message that a holder was told of, without its text; see News.Announce.
 	announced FactKind = "announced"
 	// once is a message that the agent sends once; see Once.
@@ -83,7 +85,7 @@ type Fact struct {
 	Full bool `json:"full,omitempty"`
 	// Questions are those of an Asked turn that may still be answered.
 	Questions []schema.ID `json:"questions,omitempty"`
-	// In is the message whose turn a Started one joined.
+	// In is the message whose turn a Started one joined, or that waited for an awaitedReply.
 	In      schema.ID `json:"in,omitempty"`
 	Reason  string    `json:"reason,omitempty"`
 	Output  string    `json:"output,omitempty"`

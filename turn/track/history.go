@@ -75,6 +75,9 @@ type Record struct {
 	Announced []Holder `json:"announced,omitempty"`
 	// Noticed are the sessions and processes that noticed the message, each once, in the order of the facts.
 	Noticed []Noticed `json:"noticed,omitempty"`
+	// AwaitedIn is the message whose turn waited for this one and was shown it, at the time AwaitedAt.
+	AwaitedIn schema.ID `json:"awaited_in,omitempty"`
+	AwaitedAt time.Time `json:"awaited_at,omitzero"`
 	// Working is what the recipient said last about its work on the message.
 	Working *Working `json:"working,omitempty"`
 	// Once is a message that the agent sends once; see Once.
@@ -260,6 +263,8 @@ func (h *History) applyToRecord(rec *Record, f *Fact) {
 		rec.addNoticed(Noticed{f.holder(), f.At})
 	case offered, returned, unread:
 		rec.applyOffer(f)
+	case awaitedReply:
+		rec.AwaitedIn, rec.AwaitedAt = f.In, f.At
 	case announced:
 		rec.Announced = append(rec.Announced, f.holder())
 	case once:

@@ -34,6 +34,35 @@ func NoteNoticed(w *mailbox.Workspace, agent schema.AgentName, messages []Key, b
 	return appendFacts(w, agent, facts...)
 }
 
+// NoteAwaited records that the turn to which this process belongs, if it belongs to one, waited for a reply and was shown it. The
+// reply then gets no turn of its own if that one ends well.
+func NoteAwaited(w *mailbox.Workspace, agent schema.AgentName, reply *schema.Message) error {
+	var in schema.ID
+	err := ownTurns(w, agent, func(rec *Record) {
+		if in == "" || rec.In == "" { // those that joined the turn end as it does
+			in = rec.ID
+		}
+	})
+	if err != nil || in == "" {
+		return err
+	}
+	return appendFacts(w, agent, Fact{Kind: awaitedReply, Envelope: Envelope{Key: KeyOf(reply)}, In: in})
+}
+
+// AwaitedBy returns the message whose last turn waited for a reply and was shown it, nil if there is none.
+func (h *History) AwaitedBy(k Key) *Record {
+	rec := h.Records[k]
+	if rec == nil || rec.AwaitedIn == "" {
+		return nil
+	}
+	for _, by := range h.Records {
+		if by.ID == rec.AwaitedIn && by.Started.Before(rec.AwaitedAt) {
+			return by
+		}
+	}
+	return nil
+}
+
 // wasNoticed reports whether a session noticed the message, or it had a turn or a reply, or a sender asked too late to take it back.
 func (p Progress) wasNoticed() bool {
 	return len(p.Noticed) > 0 || p.hasReplied || p.Working != nil || p.Attempts > 0 || p.Recall != nil && p.Recall.Kept
