@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn/track"
@@ -72,6 +74,11 @@ func (c *Client) Pending(ctx context.Context, idOrName string) (mailbox.Entry, e
 	e, err := c.w.Pending(ctx, idOrName, c.agent)
 	if gone, ok := errors.AsType[*mailbox.NotPendingError](err); ok {
 		err = cmp.Or(track.CheckRecalled(c.w, c.agent, gone.Elsewhere), err)
+		if isSender := slices.ContainsFunc(gone.Elsewhere, func(e mailbox.Entry) bool {
+			return e.Message != nil && e.Message.From == c.agent && !e.Message.IsFor(c.agent)
+		}); isSender {
+			err = failure.WithHint(err, fmt.Sprintf("%s sent it: oacp status %s shows how far it got, oacp recall %[2]s takes it back", c.agent, gone.ID.Short()))
+		}
 	}
 	return e, err
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn/track"
@@ -62,6 +63,8 @@ type acknowledgedJSON struct {
 	File      string           `json:"file"`
 	Agent     schema.AgentName `json:"agent"`
 	Path      string           `json:"path"`
+	// Unanswered reports whether it asks for an answer that the agent has not sent, and still owes.
+	Unanswered bool `json:"unanswered,omitempty"`
 }
 
 func (c *ackCall) run(w *mailbox.Workspace) error {
@@ -102,6 +105,7 @@ func (c *ackCall) run(w *mailbox.Workspace) error {
 // acknowledge acknowledges the entries. Its error is the first one.
 func (c *ackCall) acknowledge(w *mailbox.Workspace, entries []mailbox.Entry) (done []acknowledgedJSON, first error) {
 	done = []acknowledgedJSON{}
+	unanswered := c.unanswered(w, entries)
 	errs, err := client.AcknowledgeAll(c.ctx, w, c.Caller(), entries)
 	if err != nil {
 		return nil, err
@@ -117,11 +121,32 @@ func (c *ackCall) acknowledge(w *mailbox.Workspace, entries []mailbox.Entry) (do
 		e := entries[i]
 		one := acknowledgedJSON{File: e.Name, Agent: e.Agent, Path: e.Path}
 		if e.Err == nil {
-			one.MessageID = e.Message.ID
+			one.MessageID, one.Unanswered = e.Message.ID, unanswered[e.Path]
 		}
 		done = append(done, one)
 	}
 	return done, first
+}
+
+// unanswered returns the paths of the requests that their recipient has not answered.
+func (c *ackCall) unanswered(w *mailbox.Workspace, entries []mailbox.Entry) map[string]bool {
+	requests, paths := make(map[schema.AgentName][]mailbox.Entry), make(map[string]bool)
+	for _, e := range entries {
+		if e.Err == nil && e.Message.Type.IsRequest() {
+			requests[e.Agent] = append(requests[e.Agent], e)
+		}
+	}
+	for agent, all := range requests {
+		sent, err := conversation.Responses(c.ctx, w, agent, all)
+		if err != nil {
+			c.Warn("some may be unanswered: " + failure.OneLine(err.Error()))
+			continue
+		}
+		for _, e := range all {
+			paths[e.Path] = !sent[e.Message.ID].Answers
+		}
+	}
+	return paths
 }
 
 // namedPending returns the entries that the ids name, each once.
@@ -176,7 +201,11 @@ func (c *ackCall) printAcknowledged(agent schema.AgentName, done []acknowledgedJ
 		c.Confirm("%s: nothing to acknowledge\n", agent)
 	}
 	for _, one := range done {
-		c.Confirm("acknowledged: %s\n", visible.Line(cmp.Or(one.MessageID.Short(), one.File)))
+		owed := ""
+		if one.Unanswered {
+			owed = ", without an answer: " + string(one.Agent) + " still owes it"
+		}
+		c.Confirm("acknowledged: %s%s\n", visible.Line(cmp.Or(one.MessageID.Short(), one.File)), owed)
 	}
 	return nil
 }

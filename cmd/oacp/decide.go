@@ -203,12 +203,8 @@ func (s *decision) printQuestionsBack() {
 	}
 	for _, p := range progress {
 		for _, r := range p.Replies {
-			switch {
-			case p.Agent != s.agent || !r.AsksBack():
-			case r.Answer == "":
-				s.Printf("you asked %s\n", visible.Line(r.ID.Short()))
-			default:
-				s.Printf("%s answered\n", visible.Line(r.ID.Short()))
+			if p.Agent == s.agent && r.AsksBack() {
+				s.Printf("%s\n", visible.Line(r.Asked()))
 			}
 		}
 	}

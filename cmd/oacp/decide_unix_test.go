@@ -138,7 +138,7 @@ func TestDecideHeader(t *testing.T) {
 	second := send("--as-person", "reply", request, "--from", "anna", "--type", "question", "--subject", "Where?")
 	send("reply", first, "--from", "codex")
 	term := terminal.Start(t, terminal.Options{Command: []string{"oacp", "decide", "--dir", c.Dir}, Env: []string{"EDITOR=false"}})
-	term.Await("codex asks (question "+schema.ID(request).Short()+", ", "s ago): When?", "\n"+schema.ID(first).Short()+" answered", "you asked "+schema.ID(second).Short())
+	term.Await("codex asks (question "+schema.ID(request).Short()+", ", "s ago): When?", "\n"+schema.ID(first).Short()+" answered", "\nasked "+schema.ID(second).Short())
 	term.Press("s", "Enter")
 	term.Press("s", "Enter")
 	term.Await("codex tells you (notification ", ", expires in 2h): News")

@@ -59,7 +59,7 @@ EXAMPLES:
 			&cli.BoolFlag{Name: "git", Usage: "exchange mail with other machines through git", Destination: &c.git},
 			&cli.BoolFlag{Name: "commit", Usage: "make mailboxes that are committed with the code", Destination: &c.commit},
 			&cli.StringFlag{Name: "remote", Usage: "sync with `REMOTE`, a URL or a remote of the repository (default: that of the branch, then origin)", Destination: &c.remote},
-			&cli.StringFlag{Name: "branch", Usage: "sync with the branch `NAME`-3 of the remote (default oacp)", Destination: &c.branch},
+			&cli.StringFlag{Name: "branch", Usage: "sync with the branch `NAME`-3 of the remote (default: oacp-3)", Destination: &c.branch},
 			&cli.BoolFlag{Name: "move", Category: command.Rare, Usage: "move the workspace at the top of the repository into .oacp, and do not ask", Destination: &c.move},
 			&cli.BoolFlag{Name: "all", Category: command.Rare, Usage: "take all mail of the branch; by default, what is pending and the last week", Destination: &c.all},
 			&cli.BoolFlag{Name: "pending", Category: command.Rare, Usage: "take only pending mail, as for a CI job", Destination: &c.pending},

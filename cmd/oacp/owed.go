@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -25,6 +26,7 @@ wait for others, oldest first. A request that was acknowledged without an answer
 still owed, for 30 days. An answer ends it for the recipient; its sender has it in the
 list until the answer was shown. Once its deadline (send --by) has passed, nobody owes
 an answer and the request gets no turn: a last list has those that are still pending.
+A dead request stays in its sender's list until the notice about it is acknowledged.
 A task_request waits for a final reply: oacp reply --ack or --final makes a notification
 final. A last line counts the messages that are new to the agent, as oacp next would
 show them: what it was shown by a process that has ended is new again.
@@ -90,8 +92,26 @@ func printOwed(w *mailbox.Workspace, owed track.Owed, s *command.Streams) {
 			separator = "\n"
 		}
 	}
-	if len(owed.Mine)+len(owed.Theirs) == 0 {
+	isOwn := func(r track.OpenRequest) bool { return r.From == owed.Agent }
+	if len(owed.Mine)+len(owed.Theirs) == 0 && !slices.ContainsFunc(owed.Expired, isOwn) {
 		s.Printf("%s%s: nothing owed\n", separator, owed.Agent)
+	}
+	printClosing(owed, s)
+}
+
+// printClosing says how the agent closes its requests that ended without an answer.
+func printClosing(owed track.Owed, s *command.Streams) {
+	for _, r := range owed.Theirs {
+		if r.Notice != "" {
+			s.Printf("hint: oacp restore %s tries a dead request again, oacp ack %s closes it\n", visible.Line(r.ID.Short()), visible.Line(r.Notice.Short()))
+			break
+		}
+	}
+	for _, r := range owed.Expired {
+		if r.From == owed.Agent {
+			s.Printf("hint: oacp recall %s closes an expired request that nobody has seen; %s closes any with oacp ack\n", visible.Line(r.ID.Short()), r.To)
+			break
+		}
 	}
 }
 
@@ -122,6 +142,8 @@ func openText(r track.OpenRequest, s *command.Streams) string {
 	switch n := len(r.Replies); {
 	case r.Answer != "":
 		text += fmt.Sprintf(", %s is new", visible.Line(r.Answer.Short()))
+	case r.Notice != "":
+		text += fmt.Sprintf(", %s says why", visible.Line(r.Notice.Short()))
 	case n > 0 && r.Replies[n-1].Answers: // which a restore made outdated
 		text += ", restored since " + visible.Line(r.Replies[n-1].ID.Short())
 	case n > 0 && !r.Replies[n-1].AsksBack():

@@ -108,6 +108,10 @@ func (c *call) printRecalled(m *schema.Message, progress []track.Progress, reque
 			c.Tell("%s is not taken back from %s, which was removed before it handled it: only oacp restore returns it\n", visible.Line(m.ID.Short()), p.Agent)
 			continue
 		}
+		if p.Stage == track.StageDead {
+			c.Tell("%s is not taken back from %s, which gave it up: oacp restore %[1]s tries it again, oacp owed says how to close it\n", visible.Line(m.ID.Short()), p.Agent)
+			continue
+		}
 		isWaiting := p.Stage == track.StageWaiting
 		if !isWaiting || p.MaySeen { // else an error follows
 			noticed = append(noticed, string(p.Agent))
@@ -117,6 +121,9 @@ func (c *call) printRecalled(m *schema.Message, progress []track.Progress, reque
 			by = " and may have been seen"
 		} else if len(p.Noticed) > 0 {
 			by = noticedText(p.Noticed, c.Streams)
+			if p.Stage != track.StageNoticed {
+				by = ", noticed" + by
+			}
 		}
 		c.Tell("%s is not taken back from %s, where it is %s%s%s\n", visible.Line(m.ID.Short()), p.Agent, p.Stage, by, visible.Line(p.Said(c.Now())))
 	}

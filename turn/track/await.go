@@ -67,7 +67,7 @@ func (e *NothingComesError) Explain() (code, hint string) {
 	case StageAgentRemoved:
 		return "agent_removed", "once oacp add-agent has added the agent again, oacp restore " + e.ID.Short() + " returns the message to its inbox"
 	case StageExpired:
-		return "expired", "send it again with more time, or without --expires"
+		return "expired", "send it again with more time, or without --by"
 	case StageDeclined:
 		return "declined", "oacp read " + e.Answer.Short() + " shows the whole reason, and oacp ack " + e.Answer.Short() + " acknowledges it"
 	}

@@ -45,6 +45,8 @@ type OpenRequest struct {
 	// recipient about the request.
 	Answer  schema.ID `json:"answer,omitempty"`
 	Replies []Reply   `json:"replies,omitempty"`
+	// Notice says why the request is dead. Once its sender has acknowledged it, the request is closed.
+	Notice schema.ID `json:"notice,omitempty"`
 	// Recall is what became of the sender's request to take the request back.
 	Recall *RecallRequest `json:"recall,omitempty"`
 }
@@ -90,6 +92,7 @@ func OwedBy(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName) (
 				if p.Stage == StageExpired {
 					owed.Expired = append(owed.Expired, r)
 				}
+			case !isMine && p.Stage == StageDead && t.isClosed(agent, &r):
 			case isMine:
 				owed.Mine = append(owed.Mine, r)
 			default:
@@ -188,6 +191,20 @@ func (t *tracker) repliesTo(ctx context.Context, agent schema.AgentName, all *ma
 		return nil
 	}
 	return t.readReplies(ctx, all.Only(func(owner schema.AgentName, box mailbox.Box) bool { return owner != agent && box == mailbox.Outbox }), open...)
+}
+
+// isClosed reports whether the sender of a dead request has acknowledged the notice that says so, and else adds it.
+func (t *tracker) isClosed(sender schema.AgentName, r *OpenRequest) (closed bool) {
+	for _, e := range t.replies[r.ID] {
+		switch {
+		case e.Err != nil || e.Agent != sender || e.Message.From != r.To || e.Message.Channel != schema.ChannelBounce:
+		case e.Box == mailbox.Inbox:
+			r.Notice = e.Message.ID
+		default:
+			closed = true
+		}
+	}
+	return closed && r.Notice == ""
 }
 
 // isUnseen reports whether an agent has not been shown the answer to its request: it is new in the inbox, or on its way there.

@@ -23,8 +23,9 @@ type Reply struct {
 	Answers bool `json:"answers"`
 	// Declines reports whether it does so by declining it.
 	Declines bool `json:"declines,omitempty"`
-	// Answer is the id of the first answer to a reply that asks back.
-	Answer schema.ID `json:"answer,omitempty"`
+	// Answer is the id of the first answer to a reply that asks back, and Declined reports whether that declines it.
+	Answer   schema.ID `json:"answer,omitempty"`
+	Declined bool      `json:"declined,omitempty"`
 
 	// Outdated reports whether it was sent before the message was restored, so that it answers no more.
 	Outdated bool `json:"outdated,omitempty"`
@@ -36,6 +37,17 @@ type Reply struct {
 // AsksBack reports whether the reply is a question back: a request that does not answer the message.
 func (r Reply) AsksBack() bool { return !r.Answers && r.Type.IsRequest() }
 
+// Asked says in words what became of a reply that asks back.
+func (r Reply) Asked() string {
+	switch {
+	case r.Answer == "":
+		return "asked " + r.ID.Short()
+	case r.Declined:
+		return r.ID.Short() + " declined"
+	}
+	return r.ID.Short() + " answered"
+}
+
 // Said returns, in words that follow the stage, what the recipient said about its work and asked back, and what became of a request
 // to take the message back.
 func (p Progress) Said(now time.Time) (text string) {
@@ -46,11 +58,8 @@ func (p Progress) Said(now time.Time) (text string) {
 		switch {
 		case r.Declines && p.Stage == StageAnswered && !slices.ContainsFunc(p.Replies[:i], func(r Reply) bool { return r.Answers && !r.Declines }):
 			text += ", late: declined before with " + r.ID.Short()
-		case !r.AsksBack() || p.Answer != "":
-		case r.Answer == "":
-			text += ", asked " + r.ID.Short()
-		default:
-			text += ", " + r.ID.Short() + " answered"
+		case r.AsksBack() && p.Answer == "":
+			text += ", " + r.Asked()
 		}
 	}
 	return text + p.Recall.said(p.Agent, now)
@@ -153,7 +162,7 @@ func (p *Progress) addReplies(m *schema.Message, rec *Record, all map[schema.ID]
 		var answer *schema.Message
 		for _, e := range all[r.ID] {
 			if one.AsksBack() && e.Err == nil && e.Message.Answers(r) && (answer == nil || schema.CompareAge(e.Message, answer) < 0) {
-				answer, one.Answer = e.Message, e.Message.ID
+				answer, one.Answer, one.Declined = e.Message, e.Message.ID, e.Message.Marks.Declined
 			}
 		}
 		p.asks = p.asks || one.AsksBack() && one.Answer == "" && !r.ExpiredAt(now)
