@@ -179,17 +179,6 @@ func (k *worker) endLeft(ctx context.Context, rec *track.Record, marks []orphans
 const freshSession = "[The session of this conversation had no room for more, so this is a new session, which does not know what was said and done " +
 	"before. `oacp thread %s` shows the messages of the conversation.]\n\n"
 
-// acknowledge ends a reply that an earlier turn waited for.
-func (k *worker) acknowledge(it *item) outcome {
-	if err := k.workspace.Acknowledge(k.entryOf(it)); err != nil && !mailbox.IsGone(err) {
-		return outcome{item: it, failure: err}
-	}
-	e := EventAcknowledged.of(&it.Envelope)
-	e.Reason = "a turn waited for it"
-	k.events.publish(e)
-	return outcome{item: it, done: true}
-}
-
 // errTaken keeps a turn from beginning, because another program has got the message.
 var errTaken = errors.New("another program has the message")
 

@@ -92,6 +92,17 @@ func (c *closer) conclude(it *item) outcome {
 	return outcome{item: it, done: true}
 }
 
+// acknowledge ends a reply that an earlier turn waited for.
+func (c *closer) acknowledge(it *item) outcome {
+	if err := c.workspace.Acknowledge(c.entryOf(it)); err != nil && !mailbox.IsGone(err) {
+		return outcome{item: it, failure: err}
+	}
+	e := EventAcknowledged.of(&it.Envelope)
+	e.Reason = "a turn waited for it"
+	c.events.publish(e)
+	return outcome{item: it, done: true}
+}
+
 // complete does and records what is left to do. It sends an answer before the message leaves the inbox,
 // because until then the message does not count as done, and a bounce after the message has become a dead
 // letter. The entry is nil if the message has left the inbox.

@@ -169,7 +169,7 @@ func printInbox(inbox listing, s *command.Streams) {
 	if len(entries) == 0 {
 		return
 	}
-	t := newTable(s, row{"ID", "From", "Type", "Priority", "Subject", "Age", ""})
+	t := newTable(s, row{"ID", "From", "Type", "Priority", "Subject", "Age", "Stage"})
 	ids := shortIDs(entries)
 	now := s.Now()
 	for i, e := range entries {

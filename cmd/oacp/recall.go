@@ -128,7 +128,7 @@ func (c *call) printRecalled(m *schema.Message, progress []track.Progress, reque
 		c.Tell("%s is not taken back from %s, where it is %s%s%s\n", visible.Line(m.ID.Short()), p.Agent, p.Stage, by, visible.Line(p.Said(c.Now())))
 	}
 	if noticed != nil {
-		c.Tell("hint: oacp send --from %s --to %s --type follow_up --in-reply-to %s --subject Correction --body TEXT corrects it\n",
+		c.Tell("hint: oacp send --from %s --to %s --type notification --in-reply-to %s --subject Correction --body TEXT corrects it\n",
 			m.From, strings.Join(noticed, ","), visible.Line(m.ID.Short()))
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/oacp-go/oacp/live"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/turn"
 	"github.com/oacp-go/oacp/turn/track"
 )
@@ -167,6 +168,9 @@ func printDetails(w *mailbox.Workspace, a agentStatus, now time.Time, s *command
 		}
 	}
 	facts, _ := live.Presence(w, &a.AgentStatus, now)
+	if project.IsPerson(w, a.Agent) {
+		facts = append([]string{"a person"}, facts...)
+	}
 	if len(facts) == 0 && a.Last == nil {
 		facts = []string{"nothing known"}
 	}

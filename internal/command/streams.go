@@ -22,7 +22,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/oacp-go/oacp/internal/failure"
-	"github.com/oacp-go/oacp/internal/orphans"
 	"github.com/oacp-go/oacp/internal/visible"
 )
 
@@ -82,7 +81,7 @@ func (s *Streams) Printf(format string, values ...any) error {
 // Confirm prints what a command has done. In a turn it goes to standard error: what a program writes to its standard output there
 // may be the answer to a message.
 func (s *Streams) Confirm(format string, values ...any) {
-	if s.Getenv(orphans.Variable) != "" {
+	if s.inTurn() {
 		s.Tell(format, values...)
 		return
 	}
