@@ -21,7 +21,6 @@ import (
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn/notify"
@@ -157,27 +156,15 @@ func (s *decision) show(title string) (shown bool, err error) {
 	})
 }
 
-// print prints the message, what preceded it, and the choices.
+// print prints the message between what came before and after it in the conversation, and the choices.
 func (s *decision) print() {
 	m := s.message
-	thread, err := conversation.Thread(s.ctx, s.w, string(m.ID))
-	if err != nil {
-		s.Warn("the conversation may have more: " + failure.OneLine(err.Error()))
-	}
-	var before []string
-	for _, n := range thread {
-		if n.Err == nil && n.Message.ID != m.ID && schema.CompareAge(n.Message, m) < 0 {
-			first, _, _ := strings.Cut(strings.TrimSpace(n.Message.BodyText()), "\n")
-			before = append(before, visible.Line(fmt.Sprintf("%s: %s: %s", n.Message.From, n.Message.Subject, first)))
-		}
-	}
+	before, since := s.conversation()
 	if more := len(before) - recent; more > 0 {
 		s.Printf("earlier: %s (oacp thread %s)\n", spelling.Plural(more, "message"), m.ID.Short())
 		before = before[more:]
 	}
-	for _, line := range before {
-		s.Printf("%s\n", cells.TruncateString(line, max(s.Width, 20), "…"))
-	}
+	s.printLines(before)
 	verb, about := "tells you", fmt.Sprintf("%s %s, %s ago", m.Type, m.ID.Short(), spelling.Age(m.CreatedAt.Time(), s.Now()))
 	if m.Type.IsRequest() {
 		verb = "asks"
@@ -188,10 +175,47 @@ func (s *decision) print() {
 	s.Printf("%s %s (%s): %s\n", visible.Line(string(m.From)), verb, visible.Line(about), paint(s.Streams, bold, visible.Line(m.Subject)))
 	s.printQuestionsBack()
 	s.Printf("\n%s\n\n", strings.TrimSuffix(visible.Lines(m.BodyText()), "\n"))
+	if more := len(since) - recent; more > 0 {
+		since = since[more:]
+	}
+	if len(since) > 0 {
+		s.Printf("since then:\n")
+		s.printLines(since)
+		s.Printf("\n")
+	}
 	for _, w := range wordsFor(m) {
 		if w.isNumbered() {
 			s.Printf("  %s  %s\n", w.key, visible.Line(w.option.Label))
 		}
+	}
+}
+
+// conversation returns a line for each other message of the conversation that came before the message and after it, by age.
+func (s *decision) conversation() (before, since []string) {
+	thread, err := track.Thread(s.ctx, s.w, string(s.message.ID))
+	if err != nil {
+		s.Warn("the conversation may have more: " + failure.OneLine(err.Error()))
+	}
+	thread = slices.DeleteFunc(thread, func(n track.Node) bool { return n.Err != nil || n.Message.ID == s.message.ID })
+	slices.SortStableFunc(thread, func(a, b track.Node) int { return schema.CompareAge(a.Message, b.Message) })
+	for _, n := range thread {
+		first, _, _ := strings.Cut(strings.TrimSpace(n.Message.BodyText()), "\n")
+		if n.Stage() == track.StageRecalled {
+			first = "taken back"
+		}
+		line := visible.Line(fmt.Sprintf("%s: %s: %s", n.Message.From, n.Message.Subject, first))
+		if schema.CompareAge(n.Message, s.message) < 0 {
+			before = append(before, line)
+		} else {
+			since = append(since, line)
+		}
+	}
+	return before, since
+}
+
+func (s *decision) printLines(lines []string) {
+	for _, line := range lines {
+		s.Printf("%s\n", cells.TruncateString(line, max(s.Width, 20), "…"))
 	}
 }
 

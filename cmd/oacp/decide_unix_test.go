@@ -172,3 +172,27 @@ func TestDecideAsksBack(t *testing.T) {
 		}
 	}
 }
+
+// TestDecideContext shows the messages of a conversation by their age, not by what they reply to, with those that are younger than
+// the one that waits, and without the text of those that were taken back.
+func TestDecideContext(t *testing.T) {
+	t.Parallel()
+	c := newSession(t, "codex,claude")
+	c.must(t, "add-agent", "anna", "--runtime", "human")
+	send := func(subject, to, parent string) string {
+		arguments := []string{"send", "--from", "codex", "--to", to, "--type", "question", "--subject", subject, "--body", "it", "-q"}
+		if parent != "" {
+			arguments = append(arguments, "--in-reply-to", parent)
+		}
+		return strings.TrimSpace(c.must(t, arguments...))
+	}
+	root := send("root", "claude", "")
+	old := send("old", "claude", root)
+	wrong := send("wrong", "claude", root)
+	send("late", "claude", old)
+	send("asked", "anna", wrong)
+	send("later", "claude", root)
+	c.must(t, "recall", wrong, "--agent", "codex")
+	term := terminal.Start(t, terminal.Options{Command: []string{"oacp", "decide", "--dir", c.Dir}})
+	term.Await("codex: root: it\ncodex: old: it\ncodex: wrong: taken back\ncodex: late: it\ncodex asks (question", "\nsince then:\ncodex: later: it\n", "quit>")
+}
