@@ -212,8 +212,8 @@ func (k *worker) begin(ctx context.Context, it *item, attempt int, in schema.ID,
 func (k *worker) checkTaken(it *item) error {
 	err := k.journal.Refresh()
 	k.journal.View(func(h *track.History) {
-		by := h.AwaitedBy(it.Key)
-		if h.TakenBy(it.Key, os.Getpid(), k.now()) != nil || by != nil && (by.Running || by.Outcome == track.Succeeded) {
+		running, ended := h.WasAwaited(it.Key)
+		if running || ended || h.TakenBy(it.Key, os.Getpid(), k.now()) != nil {
 			err = cmp.Or(err, errTaken)
 		}
 	})

@@ -84,9 +84,9 @@ func (c *Config) decide(h *track.History, it *item, now, pausedUntil time.Time) 
 	if bound := c.checkHops(h, it, rec); bound != nil {
 		return decision{do: skip, kind: EventHeld, reason: bound.reason, bound: bound}
 	}
-	if by := h.AwaitedBy(it.Key); by != nil && by.Running {
+	if running, ended := h.WasAwaited(it.Key); running {
 		return decision{do: wait, at: now.Add(c.lookAgain), resumes: true}
-	} else if by != nil && by.Outcome == track.Succeeded {
+	} else if ended {
 		return decision{do: acknowledge}
 	}
 	if taken := h.TakenBy(it.Key, os.Getpid(), now); taken != nil {

@@ -49,18 +49,18 @@ func NoteAwaited(w *mailbox.Workspace, agent schema.AgentName, reply *schema.Mes
 	return appendFacts(w, agent, Fact{Kind: awaitedReply, Envelope: Envelope{Key: KeyOf(reply)}, In: in})
 }
 
-// AwaitedBy returns the message whose last turn waited for a reply and was shown it, nil if there is none.
-func (h *History) AwaitedBy(k Key) *Record {
+// WasAwaited reports whether a turn that waited for a reply, and was shown it, is running, or has ended well since then.
+func (h *History) WasAwaited(k Key) (running, ended bool) {
 	rec := h.Records[k]
 	if rec == nil || rec.AwaitedIn == "" {
-		return nil
+		return false, false
 	}
 	for _, by := range h.Records {
 		if by.ID == rec.AwaitedIn && by.Started.Before(rec.AwaitedAt) {
-			return by
+			return by.Running, by.Outcome == Succeeded || len(by.Awaits) > 0
 		}
 	}
-	return nil
+	return false, false
 }
 
 // wasNoticed reports whether a session noticed the message, or it had a turn or a reply, or a sender asked too late to take it back.
