@@ -261,10 +261,8 @@ func (h *History) applyToRecord(rec *Record, f *Fact) {
 		rec.applyAfterOutcome(f)
 	case noted:
 		rec.addNoticed(Noticed{f.holder(), f.At})
-	case offered, returned, unread:
+	case offered, returned, unread, awaitedReply:
 		rec.applyOffer(f)
-	case awaitedReply:
-		rec.AwaitedIn, rec.AwaitedAt = f.In, f.At
 	case announced:
 		rec.Announced = append(rec.Announced, f.holder())
 	case once:

@@ -124,7 +124,7 @@ func (k FactKind) by(h Holder, message Key) Fact {
 // holder returns the holder of a fact.
 func (f *Fact) holder() Holder { return Holder{f.Session, f.Program, f.Process, f.System} }
 
-// applyOffer adds who was given the message, and who returned it.
+// applyOffer adds who was given the message, who returned it, and which turn waited for it.
 func (rec *Record) applyOffer(f *Fact) {
 	isOwn := func(n Noticed) bool { return n.Holder == f.holder() || f.holder() == Holder{} }
 	if isAgain := f.Kind == offered && slices.ContainsFunc(rec.Offered, isOwn); isAgain || f.Kind != offered && !f.Unwritten {
@@ -132,6 +132,8 @@ func (rec *Record) applyOffer(f *Fact) {
 	}
 	rec.Offered = slices.DeleteFunc(rec.Offered, isOwn)
 	switch {
+	case f.Kind == awaitedReply:
+		rec.AwaitedIn, rec.AwaitedAt = f.In, f.At
 	case f.Kind == offered:
 		rec.Offered = append(rec.Offered, Noticed{f.holder(), f.At})
 	case !f.Unwritten:
