@@ -67,7 +67,7 @@ type Options struct {
 
 // Open opens a workspace for an agent. The caller closes the client.
 func Open(o Options) (*Client, error) {
-	w, err := OpenWorkspace(project.Place{Dir: o.Dir, Project: o.Project, WorkingDir: "."}, nil)
+	w, err := OpenWorkspace(project.Place{Dir: o.Dir, Project: o.Project, WorkingDir: "."}, nil, o.AsPerson)
 	if err != nil {
 		return nil, err
 	}
@@ -80,21 +80,27 @@ func Open(o Options) (*Client, error) {
 }
 
 // OpenWorkspace opens the workspace of a place. The settings of agents decide which messages it signs and which it holds. The
-// keys are in the home of the place. Of the options, it takes NoSync and Screen; nil sets neither.
-func OpenWorkspace(place project.Place, options *mailbox.Options) (*mailbox.Workspace, error) {
+// keys are in the home of the place. Of the options, it takes NoSync and Screen; nil sets neither. IsPerson is that of the Caller.
+// The error may be a *trust.PlaceError.
+func OpenWorkspace(place project.Place, options *mailbox.Options, isPerson bool) (*mailbox.Workspace, error) {
 	dir, err := place.Find()
 	if err != nil {
 		return nil, err
 	}
-	if _, err := place.HomeDir(); err != nil { // without it, nothing would need a signature
+	home, err := place.HomeDir()
+	if err != nil { // without it, nothing would need a signature
+		return nil, err
+	}
+	from := place.WorkingDir
+	if place.IsNamed() {
+		from = ""
+	}
+	if err := trust.CheckPlace(home, dir, from); err != nil {
 		return nil, err
 	}
 	trusting := trust.Options(place.HomeDir)
-	getenv := Caller{Getenv: place.Getenv}.getenv
-	trusting.Viewer = func(w *mailbox.Workspace) schema.AgentName {
-		agent, _ := project.InferAgent(w, getenv) // without one, a person looks
-		return agent
-	}
+	caller := Caller{Getenv: place.Getenv, IsPerson: isPerson}
+	trusting.Viewer = func(w *mailbox.Workspace) schema.AgentName { return caller.viewer(w) }
 	if options != nil {
 		trusting.NoSync = options.NoSync
 		if options.Screen != nil {
@@ -151,12 +157,52 @@ func Viewer(w *mailbox.Workspace, name schema.AgentName, caller Caller) (agent s
 	if name != "" {
 		agent, err = schema.ParseAgentName(string(name))
 	} else {
-		agent, err = project.InferAgent(w, caller.getenv)
+		agent, err = caller.infer(w)
 	}
 	if err == nil {
 		w.ViewAs(agent)
 	}
 	return agent, err
+}
+
+// errUnnamed is returned where the agent must be named.
+var errUnnamed = failure.New("no_sender", "settings of agents are signed here, so files of the workspace, which others can write, do not say who acts",
+	"use --agent AGENT, or set OACP_AGENT")
+
+// infer returns the agent that the environment names. Others can write the files that say which agent a session or a program is. So
+// where settings are signed, only an agent that reads only verified messages is inferred from them.
+func (c Caller) infer(w *mailbox.Workspace) (schema.AgentName, error) {
+	agent, err := project.AgentFromEnvironment(c.getenv)
+	if !errors.Is(err, project.ErrNoSender) {
+		return agent, err
+	}
+	if agent, err = project.InferAgent(w, c.getenv); err != nil {
+		return agent, err
+	}
+	if any, its, signErr := trust.Signed(w, agent); any {
+		mode, _ := trust.ModeOf(w, agent)
+		if signErr != nil || !its || mode != trust.Enforce {
+			return "", cmp.Or(signErr, errUnnamed)
+		}
+	}
+	return agent, nil
+}
+
+// viewer returns the agent that looks at a workspace, empty for a person. Where settings are signed, a program that names no agent
+// sees what an agent sees that reads only verified messages.
+func (c Caller) viewer(w *mailbox.Workspace) schema.AgentName {
+	agent, err := c.infer(w)
+	if err == nil || c.IsPerson {
+		return agent
+	}
+	agents, _ := w.Agents() // without them, there is nothing to look at
+	for _, agent := range agents {
+		_, its, _ := trust.Signed(w, agent)
+		if mode, _ := trust.ModeOf(w, agent); its && mode == trust.Enforce {
+			return agent
+		}
+	}
+	return ""
 }
 
 // Session returns the agent of the live session that runs this process, and whether one does. A program may run commands

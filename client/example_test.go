@@ -137,7 +137,7 @@ func open(dir string, agent schema.AgentName) *client.Client {
 
 // openIn is open with the workspace, for the packages that read it.
 func openIn(dir string, agent schema.AgentName) (*client.Client, *mailbox.Workspace) {
-	w, err := client.OpenWorkspace(project.Place{Dir: dir}, nil)
+	w, err := client.OpenWorkspace(project.Place{Dir: dir}, nil, false)
 	if err != nil {
 		log.Fatal(err)
 	}

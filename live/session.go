@@ -75,21 +75,26 @@ const (
 var errDamaged = errors.New("it is damaged")
 
 // Sessions returns the living sessions of the agents, or of all agents if none is named, the oldest
-// first. It changes nothing.
+// first. It changes nothing. With a *mailbox.UnreadableError, it also returns those of the other agents.
 func Sessions(w *mailbox.Workspace, agents ...schema.AgentName) (sessions []Session, err error) {
 	if len(agents) == 0 {
 		if agents, err = w.Agents(); err != nil {
 			return nil, err
 		}
 	}
+	unreadable := new(mailbox.UnreadableError)
 	for _, agent := range agents {
 		found, err := readSessions(w, agent)
 		if err != nil {
-			return nil, err
+			unreadable.Add(agent, err)
+			continue
 		}
 		sessions = append(sessions, slices.DeleteFunc(found, func(s Session) bool { return !s.alive() })...)
 	}
 	slices.SortStableFunc(sessions, func(a, b Session) int { return a.Began.Compare(b.Began) })
+	if unreadable.Err != nil {
+		return sessions, unreadable
+	}
 	return sessions, nil
 }
 

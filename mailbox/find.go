@@ -220,7 +220,7 @@ func (w *Workspace) FindNamed(ctx context.Context, idOrName string, agent schema
 	for _, agent := range agents {
 		entries, err := (folder{w, agent, Inbox}).load(ctx, []string{idOrName}, isThere)
 		found = append(found, entries...)
-		unreadable.add(agent, err)
+		unreadable.Add(agent, err)
 	}
 	switch {
 	case len(found) == 0:

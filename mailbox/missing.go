@@ -74,8 +74,8 @@ func (e *UnreadableError) Hides(agent schema.AgentName) bool {
 	return e != nil && slices.Contains(e.Agents, agent)
 }
 
-// add adds an error about a folder of the agent, once.
-func (e *UnreadableError) add(agent schema.AgentName, err error) {
+// Add adds an error about a folder of the agent, once.
+func (e *UnreadableError) Add(agent schema.AgentName, err error) {
 	if err == nil || e.Err != nil && strings.Contains(e.Err.Error(), err.Error()) {
 		return
 	}

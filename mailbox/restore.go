@@ -46,7 +46,7 @@ func (w *Workspace) findRestorable(ctx context.Context, m *schema.Message, agent
 	var unreadable UnreadableError
 	load := func(agent schema.AgentName, box Box, isCopy func(*Entry) bool) []Entry {
 		entries, loadErr := w.ListNamed(ctx, agent, box, func(name string) bool { return mayHold(string(m.ID), name) }, isCopy)
-		unreadable.add(agent, loadErr)
+		unreadable.Add(agent, loadErr)
 		return InOrder(entries)
 	}
 	isCopy := func(e *Entry) bool { return e.Message != nil && e.Message.ID == m.ID }

@@ -37,7 +37,7 @@ func (w *Workspace) Names(want func(schema.AgentName, Box) bool) (*Listing, erro
 			in := folder{w, agent, box}
 			names, err := in.names()
 			l.names[in] = names
-			l.unreadable.add(agent, err)
+			l.unreadable.Add(agent, err)
 		}
 	}
 	return l, err
@@ -130,7 +130,7 @@ func (l *Listing) search(ctx context.Context, want NameFilter, match func(*schem
 			if ctx.Err() != nil {
 				return nil, nil, context.Cause(ctx)
 			}
-			unreadable.add(agent, err)
+			unreadable.Add(agent, err)
 			for _, e := range entries {
 				if e.Err == nil {
 					found = append(found, e)

@@ -78,6 +78,7 @@ func (c *liveCall) run(w *mailbox.Workspace) error {
 		}
 	}
 	sessions, err := live.Sessions(w, agents...)
+	_, err = warnUnreadable(err, c.Streams)
 	if err != nil {
 		return err
 	}
@@ -251,7 +252,7 @@ func (c *hookCall) answerHook(program live.Program) (err error) {
 	if e.Dir != "" {
 		place.WorkingDir = e.Dir
 	}
-	w, err := client.OpenWorkspace(place, nil)
+	w, err := client.OpenWorkspace(place, nil, false)
 	if err != nil {
 		return nil // the session has nothing to do with oacp, or there is no workspace for a log
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,10 +70,13 @@ type agentStatus struct {
 // statusesOf returns the status of each agent.
 func statusesOf(ctx context.Context, w *mailbox.Workspace) ([]agentStatus, error) {
 	turns, err := track.Status(ctx, w)
-	if err != nil {
+	if _, err := mailbox.SplitUnreadable(err); err != nil {
 		return nil, err
 	}
-	sessions, err := live.Sessions(w)
+	sessions, sessionErr := live.Sessions(w)
+	if both, failed := mailbox.SplitUnreadable(sessionErr); both != nil && failed == nil {
+		err, sessionErr = cmp.Or(err, sessionErr), nil
+	}
 	statuses := make([]agentStatus, 0, len(turns))
 	for _, a := range turns {
 		status := agentStatus{AgentStatus: a}
@@ -83,7 +87,7 @@ func statusesOf(ctx context.Context, w *mailbox.Workspace) ([]agentStatus, error
 		}
 		statuses = append(statuses, status)
 	}
-	return statuses, err
+	return statuses, cmp.Or(sessionErr, err)
 }
 
 func (c statusCall) status(w *mailbox.Workspace) error {
@@ -91,7 +95,7 @@ func (c statusCall) status(w *mailbox.Workspace) error {
 		return c.showProgress(w, c.words[0])
 	}
 	statuses, err := statusesOf(c.ctx, w)
-	if err != nil {
+	if _, err = warnUnreadable(err, c.Streams); err != nil {
 		return err
 	}
 	left := leftOut(c.call, w)
@@ -145,6 +149,10 @@ func printStatuses(w *mailbox.Workspace, statuses []agentStatus, s *command.Stre
 	now := s.Now()
 	t := newTable(s, row{"Agent", "Runner", "Pending", "Oldest", "Dead", "Failures", "Last turn"})
 	for _, a := range statuses {
+		if a.Unreadable != "" {
+			t.add(a.Agent, "unreadable", "-", "-", "-", "-", "-")
+			continue
+		}
 		oldest := "-"
 		if !a.Oldest.IsZero() {
 			oldest = spelling.Age(a.Oldest, now)

@@ -111,6 +111,9 @@ func (d *delivery) announceWait(m *schema.Message) {
 	statuses, _ := track.Status(d.ctx, d.w, m.To...) // without it, nothing is known
 	var idle []schema.AgentName
 	for _, to := range statuses {
+		if to.Unreadable != "" {
+			continue
+		}
 		facts, isThere := live.Presence(d.w, &to, d.Now())
 		if len(facts) > 0 {
 			limit += fmt.Sprintf("; %s: %s", to.Agent, strings.Join(facts, "; "))

@@ -196,7 +196,7 @@ func (c *watchCall) targets(projects []string) (targets []watch.Target, failed [
 		failed = append(failed, watch.Event{Kind: watch.EventError, Project: place.Project, Entry: entry})
 	}
 	for _, place.Project = range projects {
-		w, err := client.OpenWorkspace(place, nil)
+		w, err := client.OpenWorkspace(place, nil, c.IsPerson())
 		if err != nil {
 			path, _ := place.ProjectDir() // empty if the name is not that of a project
 			fail(path, err)

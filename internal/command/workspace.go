@@ -55,7 +55,7 @@ func (o Workspace) Place(s *Streams) project.Place {
 
 // With opens the workspace, calls use and closes it.
 func (o Workspace) With(s *Streams, options *mailbox.Options, use func(*mailbox.Workspace) error) (err error) {
-	w, err := client.OpenWorkspace(o.Place(s), options)
+	w, err := client.OpenWorkspace(o.Place(s), options, s.IsPerson())
 	if err != nil {
 		return err
 	}

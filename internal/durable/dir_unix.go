@@ -5,6 +5,7 @@ package durable
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -23,6 +24,19 @@ func Changed(info fs.FileInfo) time.Time {
 	}
 	changed := changeTime(stat)
 	return time.Unix(changed.Unix())
+}
+
+// FolderID identifies a folder, wherever it is moved on its file system. It is empty if the system does not tell.
+func FolderID(path string) string {
+	info, err := os.Stat(path)
+	if err != nil {
+		return ""
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf("%d:%d", stat.Dev, stat.Ino)
 }
 
 // syncDir ignores the errors of file systems that cannot sync folders.

@@ -12,6 +12,9 @@ import (
 // Changed returns the zero time, because Windows does not tell.
 func Changed(fs.FileInfo) time.Time { return time.Time{} }
 
+// FolderID returns an empty text.
+func FolderID(string) string { return "" }
+
 // syncDir does nothing: Windows has no way to sync a folder, and NTFS journals the names in it.
 func syncDir(*os.File) error { return nil }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/internal/spelling"
@@ -74,6 +75,11 @@ var ErrNested = failure.New("nested_workspace", "commands there use another work
 // ErrTwo says that a folder is a workspace and has another one in .oacp, so that mail for one would wait in the other.
 var ErrTwo = failure.New("two_workspaces", "there are two workspaces",
 	"--dir or OACP_WORKSPACE names the one to use. To have one: oacp sync --dir .oacp, if it is synced; move .oacp away; oacp init --git --move")
+
+// IsNamed reports whether the place names a workspace, so that none is searched for.
+func (p Place) IsNamed() bool {
+	return p.Dir != "" || p.Project != "" || p.getenv("OACP_WORKSPACE") != ""
+}
 
 // Find returns the folder of the workspace. If there is none, it returns an error matching
 // mailbox.ErrNoWorkspace, or an *UnknownProjectError; if there are two, the error matches ErrTwo.
@@ -262,6 +268,9 @@ func workspaceIn(dir string) (found string, err error) {
 		found = dir
 	}
 	marked, err := OwnFolder(dir)
+	if notFile := cmp.Or(checkMarker(dir), checkMarker(marked)); notFile != nil {
+		return "", notFile
+	}
 	switch {
 	case err != nil || !isMarker(marked): // its mailboxes may be missing, and other programs have no folder of this name
 		return found, nil
@@ -292,6 +301,16 @@ func OwnFolder(dir string) (string, error) {
 // the folder must have a folder agents, unless it is a project.
 func isWorkspace(dir string) bool {
 	return isMarker(dir) && (inProjects(dir) || isFolder(filepath.Join(dir, schema.AgentsName)))
+}
+
+// checkMarker returns an error for a folder with mailboxes whose workspace.json is no file.
+func checkMarker(dir string) error {
+	path := filepath.Join(dir, schema.MarkerName)
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().IsRegular() || !isFolder(filepath.Join(dir, schema.AgentsName)) {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", path, durable.ErrNotRegular)
 }
 
 // isMarker reports whether a folder has a file workspace.json.

@@ -122,6 +122,55 @@ func TestAllow(t *testing.T) {
 	}
 }
 
+// TestChangeablePrograms checks that no program can be allowed that others can change afterwards, and that an earlier version's
+// record of one does not count.
+func TestChangeablePrograms(t *testing.T) {
+	w, home := newWorkspace(t)
+	script := func(path string, mode os.FileMode) string {
+		check.WriteFile(t, path, "#!/bin/sh\n")
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	inside, outside := script(filepath.Join(w.Dir(), "n.sh"), 0o755), script(filepath.Join(t.TempDir(), "n.sh"), 0o755)
+	open, link := script(filepath.Join(t.TempDir(), "open"), 0o777), filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(inside, link); err != nil {
+		t.Fatal(err)
+	}
+	waiting := func(config string) File {
+		write(t, w, "agents/codex/config.yaml", config)
+		files, _, err := Waiting(w)
+		if err != nil || len(files) != 1 {
+			t.Fatal(files, err)
+		}
+		return files[0]
+	}
+	for words, why := range map[string]string{
+		"[./n.sh]": "is a relative path", "[scripts/n.sh]": "is a relative path", "[../n.sh]": "is a relative path",
+		"[" + inside + "]": "is in the workspace", "[" + inside + ".later]": "is in the workspace", "[" + link + "]": "is in the workspace",
+		"[sh, ./n.sh]": "is in the workspace", "[sh, n.sh]": "is in the workspace", "[" + open + "]": "others can write",
+		"[" + outside + "]": "", "[sh, -c, echo, ../x, agents]": "", "[no-such-program]": "",
+	} {
+		for _, config := range []string{"notify: " + words + "\n", "run: {command: " + words + "}\n"} {
+			err := Allow(w, waiting(config), time.Now())
+			if why == "" && err != nil || why != "" && (err == nil || !strings.Contains(err.Error(), why)) {
+				t.Errorf("%s: %v; want it %q", config, err, why)
+			}
+		}
+	}
+	record, err := recordOf(w, waiting("notify: [./n.sh]\n"))
+	if err == nil {
+		_, err = change(home, func(all []Record) []Record { return append(all, record) })
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, refused := read(t, w); len(refused) != 1 {
+		t.Errorf("with an earlier record, %q is refused; want notify", refused)
+	}
+}
+
 // TestOwn checks that the user's own file needs no allowing and wins, and that others cannot have written it.
 func TestOwn(t *testing.T) {
 	w, home := newWorkspace(t)

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -117,9 +116,6 @@ func checkPolicy(w *mailbox.Workspace, agent schema.AgentName, kind signing.Poli
 	}
 	p := policyOf(w, home, agent, kind)
 	there, known := list.find(w, p)
-	if err := noteID(w, home, there, p); err != nil {
-		return err
-	}
 	switch {
 	case signed:
 		p.Workspace = cmp.Or(there.Workspace, p.Workspace)
@@ -160,8 +156,8 @@ type enrolledEntry struct {
 	// Workspace and Path are the id and the path of the workspace, which the reference implementation does not know.
 	Workspace string `json:"workspace_id,omitempty"`
 	Path      string `json:"path,omitempty"`
-	// Seen is the other id that the workspace had at its path when it was last looked at, maybe none: see noteID.
-	Seen *string `json:"seen_workspace_id,omitempty"`
+	// Folder is the folder of the workspace, wherever its path leads; see durable.FolderID.
+	Folder string `json:"folder,omitempty"`
 }
 
 // readEnrollment reads the list of a home. If it returns an error, any policy may need a signature, so none counts.
@@ -183,50 +179,90 @@ func readEnrollment(home string) (list enrollment, err error) {
 	return list, nil
 }
 
-// find returns the entry of a policy of the workspace. Who can write to a workspace can change its id, and its owner
-// can move it, so each of path, id and name is enough.
+// find returns the entry of a policy of the workspace. Who can write to a workspace can change its id, and its owner can move it
+// or put a link in its place, so each of path, folder, id and name is enough.
 func (l enrollment) find(w *mailbox.Workspace, p signing.Policy) (e enrolledEntry, known bool) {
 	suffix := strings.TrimPrefix(p.Key(), p.Project)
-	here := realPath(w)
+	here, named, folder := realPath(w), namedPath(w.Dir()), durable.FolderID(w.Dir())
 	e, known = l.Enrolled[p.Key()]
 	for key, other := range l.Enrolled {
 		switch {
 		case !strings.HasSuffix(key, suffix):
-		case other.Path == here:
+		case other.Path == here, other.Path != "" && other.Path == named, other.Folder != "" && other.Folder == folder:
 			return other, true
-		case !known && (p.Workspace != "" && other.Workspace == p.Workspace || other.seen(p.Workspace)):
+		case !known && p.Workspace != "" && other.Workspace == p.Workspace:
 			e, known = other, true
 		}
 	}
 	return e, known
 }
 
-// seen reports whether the workspace was last seen with this id. Many workspaces have none, so that counts only if the
-// workspace has left its path.
-func (e enrolledEntry) seen(id string) bool {
-	if e.Seen == nil || *e.Seen != id {
-		return false
+// namedPath returns the path of a workspace as it is named, with no links before its last part.
+func namedPath(dir string) string {
+	parent, err := filepath.EvalSymlinks(filepath.Dir(dir))
+	if err != nil {
+		return dir
 	}
-	_, err := os.Stat(e.Path)
-	return id != "" || errors.Is(err, fs.ErrNotExist)
+	return filepath.Join(parent, filepath.Base(dir))
 }
 
-// noteID keeps the id of a workspace in the entries of its path, if it is not that of the entry. So who changes the id
-// does not make a workspace unknown that its owner moves later.
-func noteID(w *mailbox.Workspace, home string, e enrolledEntry, p signing.Policy) error {
-	here := realPath(w)
-	if e.Path != here || e.Workspace == "" || e.Workspace == p.Workspace || e.Seen != nil && *e.Seen == p.Workspace {
+// CheckPlace returns an error if the workspace that was found is not the signed one that the place is about, because somebody
+// has put a link or another workspace where the search comes first. Found is the workspace. From is the folder in which the
+// search began, empty if the workspace was named.
+func CheckPlace(home, found, from string) error {
+	list, err := readEnrollment(home)
+	if err != nil || len(list.Enrolled) == 0 {
+		return err
+	}
+	signed := make(map[string]bool)
+	for _, e := range list.Enrolled {
+		signed[e.Path] = e.Path != ""
+	}
+	if found, err = filepath.Abs(found); err != nil {
+		return err
+	}
+	real, err := filepath.EvalSymlinks(found)
+	if err != nil || signed[real] {
+		return nil // opening it says why, or its settings need their signature
+	}
+	if named := namedPath(found); signed[named] {
+		return &PlaceError{Signed: named, Found: real}
+	}
+	dir, err := filepath.EvalSymlinks(from)
+	if from == "" || err != nil {
 		return nil
 	}
-	return changeEnrollment(context.Background(), home, func(list enrollment) error {
-		for key, e := range list.Enrolled {
-			if e.Path == here {
-				e.Seen = &p.Workspace
-				list.Enrolled[key] = e
-			}
+	for outer := filepath.Dir(real); outer != filepath.Dir(outer); outer = filepath.Dir(outer) {
+		if signed[outer] { // it is in the signed one
+			return &PlaceError{Signed: outer, Found: real}
 		}
-		return nil
-	})
+	}
+	for ; ; dir = filepath.Dir(dir) {
+		own := filepath.Join(dir, ".oacp")
+		switch {
+		case real == dir, real == own: // a workspace further down
+			return nil
+		case signed[own]:
+			return &PlaceError{Signed: own, Found: real}
+		case signed[dir]:
+			return &PlaceError{Signed: dir, Found: real}
+		case dir == filepath.Dir(dir):
+			return nil
+		}
+	}
+}
+
+// A PlaceError reports that a search leads to a workspace without signed settings where one with signed settings was.
+type PlaceError struct{ Signed, Found string }
+
+func (e *PlaceError) Error() string {
+	return fmt.Sprintf("the workspace here was %s, with signed settings, and now it is %s", e.Signed, e.Found)
+}
+
+// Explain returns the code and the hint.
+func (e *PlaceError) Explain() (code, hint string) {
+	return "another_workspace", "if you did not change that, somebody wants to be read: look at the links and folders there; --dir names a workspace, " +
+		"and in one that you have moved, oacp trust sign-policy --agent AGENT signs the settings anew"
 }
 
 // changeEnrollment changes the list of a home under its lock.
@@ -251,6 +287,24 @@ func changeEnrollment(ctx context.Context, home string, change func(enrollment) 
 		return dir.Replace(filepath.Base(file), append(data, '\n'), 0o600)
 	})
 	return errors.Join(err, dir.Close())
+}
+
+// Signed reports whether settings of any agent of the workspace need a signature, and whether those of the agent do.
+func Signed(w *mailbox.Workspace, agent schema.AgentName) (any, its bool, err error) {
+	home, err := w.Home()
+	if err != nil {
+		return true, false, err
+	}
+	list, err := readEnrollment(home)
+	if err != nil || len(list.Enrolled) == 0 {
+		return err != nil, false, err
+	}
+	agents, err := w.Agents()
+	for _, name := range agents {
+		_, known := list.find(w, policyOf(w, home, name, signing.ReceiverConfig))
+		any, its = any || known, its || known && name == agent
+	}
+	return any || err != nil, its, err
 }
 
 // CheckIdentity returns an error if the id of the workspace is not the one that it had when settings of the agent were
@@ -316,7 +370,7 @@ func signPolicies(w *mailbox.Workspace, list enrollment, home string, agent sche
 		if err != nil {
 			return paths, err
 		}
-		list.Enrolled[p.Key()] = enrolledEntry{schema.NewTimestamp(now), keys[0].ID, p.Workspace, realPath(w), nil}
+		list.Enrolled[p.Key()] = enrolledEntry{schema.NewTimestamp(now), keys[0].ID, p.Workspace, realPath(w), durable.FolderID(w.Dir())}
 		paths = append(paths, full)
 	}
 	return paths, nil

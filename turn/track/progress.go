@@ -128,6 +128,15 @@ func (t *tracker) note(err error) error {
 	return err
 }
 
+// addUnreadable keeps the error of an agent whose state cannot be read, and returns its text. It hides no other agent.
+func (t *tracker) addUnreadable(name schema.AgentName, err error) string {
+	if t.unreadable == nil {
+		t.unreadable = new(mailbox.UnreadableError)
+	}
+	t.unreadable.Add(name, err)
+	return err.Error()
+}
+
 // result returns the error that note kept, if any.
 func (t *tracker) result() error {
 	if t.unreadable == nil {
@@ -158,7 +167,8 @@ func (t *tracker) progress(m *schema.Message, name schema.AgentName, files []mai
 	p := Progress{ID: m.ID, Agent: name}
 	state, err := t.inbox(name)
 	if err != nil {
-		return p, err
+		p.Stage, p.Reason = StageUnknown, t.addUnreadable(name, err)
+		return p, nil
 	}
 	rec := state.record(m)
 	p.Attempts = rec.Attempts

@@ -35,8 +35,10 @@ func (n *News) refresh() error {
 	if isSame || err != nil && !os.IsNotExist(err) {
 		return err
 	}
-	n.journal = info
-	n.state, err = newTracker(n.w).inbox(n.agent)
+	state, err := newTracker(n.w).inbox(n.agent)
+	if err == nil {
+		n.journal, n.state = info, state
+	}
 	return err
 }
 

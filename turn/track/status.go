@@ -22,6 +22,8 @@ type AgentStatus struct {
 	Held    int `json:"held"`
 	Expired int `json:"expired"`
 	Invalid int `json:"invalid"`
+	// Unreadable says why nothing is known of the agent, if its mailbox or its files in state cannot be read.
+	Unreadable string `json:"unreadable,omitempty"`
 	// Oldest is when the oldest pending message was created.
 	Oldest      time.Time `json:"oldest,omitzero"`
 	DeadLetters int       `json:"dead_letters"`
@@ -68,12 +70,20 @@ func Status(ctx context.Context, w *mailbox.Workspace, agents ...schema.AgentNam
 		agents = all
 	}
 	statuses := make([]AgentStatus, 0, len(agents))
+	unreadable := new(mailbox.UnreadableError)
 	for _, name := range agents {
 		status, err := statusOf(ctx, w, name)
-		if err != nil {
-			return nil, err
+		switch {
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case err != nil:
+			status = AgentStatus{Agent: name, Unreadable: err.Error()}
+			unreadable.Add(name, err)
 		}
 		statuses = append(statuses, status)
+	}
+	if unreadable.Err != nil {
+		return statuses, unreadable
 	}
 	return statuses, nil
 }

@@ -108,7 +108,7 @@ func (o options) open(s *command.Streams) (opened []*mailbox.Workspace, err erro
 		}
 	}
 	for _, place.Project = range projects {
-		w, err := client.OpenWorkspace(place, nil)
+		w, err := client.OpenWorkspace(place, nil, s.IsPerson())
 		if errors.Is(err, mailbox.ErrNoWorkspace) && place.Dir == "" && place.Project == "" {
 			continue
 		}

@@ -104,7 +104,7 @@ func run(ctx context.Context, words []string, s *command.Streams) (err error) {
 	if city := s.Getenv("GC_CITY"); filepath.IsAbs(city) { // the current folder is that of an agent, perhaps elsewhere
 		place.WorkingDir = city
 	}
-	w, err := client.OpenWorkspace(place, nil)
+	w, err := client.OpenWorkspace(place, nil, false)
 	if err != nil {
 		return err
 	}
