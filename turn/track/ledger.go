@@ -126,14 +126,16 @@ func (f *Fact) holder() Holder { return Holder{f.Session, f.Program, f.Process, 
 
 // applyOffer adds who was given the message, who returned it, and which turn waited for it.
 func (rec *Record) applyOffer(f *Fact) {
+	if f.Kind == awaitedReply {
+		rec.AwaitedIn, rec.AwaitedAt = f.In, f.At
+		return
+	}
 	isOwn := func(n Noticed) bool { return n.Holder == f.holder() || f.holder() == Holder{} }
 	if isAgain := f.Kind == offered && slices.ContainsFunc(rec.Offered, isOwn); isAgain || f.Kind != offered && !f.Unwritten {
 		rec.MaySeen = rec.mayBeSeen()
 	}
 	rec.Offered = slices.DeleteFunc(rec.Offered, isOwn)
 	switch {
-	case f.Kind == awaitedReply:
-		rec.AwaitedIn, rec.AwaitedAt = f.In, f.At
 	case f.Kind == offered:
 		rec.Offered = append(rec.Offered, Noticed{f.holder(), f.At})
 	case !f.Unwritten:
