@@ -148,15 +148,19 @@ func (p *Prepared) Compose() (*schema.Message, []byte, validate.Diagnostics, err
 // was sent whatever the error is: a *mailbox.PartsError names who has no message, and a *NotAcknowledgedError the message that
 // is still in the inbox.
 func (p *Prepared) Send(ctx context.Context) (r *Receipt, err error) {
-	c := p.client
 	if p.request == nil && p.once == "" {
 		return p.deliver(ctx)
 	}
-	lock, err := track.Lock(ctx, c.w, c.agent)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, lock.Unlock()) }()
+	err = track.Exclusively(ctx, p.client.w, p.client.agent, func() (err error) {
+		r, err = p.sendOnce(ctx)
+		return err
+	})
+	return r, err
+}
+
+// sendOnce sends an answer, or a message with a key. The caller holds the agent's lock.
+func (p *Prepared) sendOnce(ctx context.Context) (_ *Receipt, err error) {
+	c := p.client
 	if p.request != nil { // it may have been taken back since it was found
 		if err := track.FindRecall(ctx, c.w, c.agent, p.request.Message.ID); err != nil {
 			return nil, err

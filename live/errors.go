@@ -49,10 +49,7 @@ func CheckNone(w *mailbox.Workspace, agent schema.AgentName) error {
 
 // NoteError appends an error of a hook to a file in state/live, for people.
 func NoteError(w *mailbox.Workspace, now time.Time, cause error) (err error) {
-	if err := w.MakeStateFolder(project.SessionsFolder); err != nil {
-		return err
-	}
-	dir, err := durable.OpenDir(w.Root(), w.Dir(), project.SessionsFolder)
+	dir, err := w.OpenStateFolder(project.SessionsFolder)
 	if err != nil {
 		return err
 	}

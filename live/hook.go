@@ -57,7 +57,7 @@ func (h *Hook) Handle(ctx context.Context, e Event, print func(Answer) error) (e
 	if e.Name == SessionEnd {
 		return h.end(ctx, e.Session)
 	}
-	dir, err := h.openFolder()
+	dir, err := h.Workspace.OpenStateFolder(project.SessionsName(h.Agent))
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (h *Hook) Handle(ctx context.Context, e Event, print func(Answer) error) (e
 	if e.Name == FileChanged {
 		return h.wake(ctx, dir, e, print)
 	}
-	return locked(ctx, dir, func() error { return h.answer(ctx, dir, e, print) })
+	return dir.Locked(ctx, lockName, func() error { return h.answer(ctx, dir, e, print) })
 }
 
 // wake answers FileChanged when a burst of mail is over, and again as long as some mail has to wait.
@@ -75,7 +75,7 @@ func (h *Hook) wake(ctx context.Context, dir *durable.Dir, e Event, print func(A
 	}
 	for {
 		var later time.Time
-		err := locked(ctx, dir, func() error {
+		err := dir.Locked(ctx, lockName, func() error {
 			return h.answer(ctx, dir, e, func(a Answer) error { later = a.later; return print(a) })
 		})
 		if err != nil || later.IsZero() || !pause(ctx, later.Sub(h.now())) {
@@ -98,14 +98,6 @@ func (h *Hook) settle(ctx context.Context) bool {
 	return true
 }
 
-// openFolder opens the folder with the sessions of the agent, and makes it if it is missing.
-func (h *Hook) openFolder() (*durable.Dir, error) {
-	if err := h.Workspace.MakeStateFolder(project.SessionsName(h.Agent)); err != nil {
-		return nil, err
-	}
-	return openFolder(h.Workspace, h.Agent)
-}
-
 func (h *Hook) end(ctx context.Context, session string) error {
 	dir, err := openFolder(h.Workspace, h.Agent)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -114,7 +106,7 @@ func (h *Hook) end(ctx context.Context, session string) error {
 	if err != nil {
 		return err
 	}
-	err = locked(ctx, dir, func() error { return removeSession(dir, session) })
+	err = dir.Locked(ctx, lockName, func() error { return removeSession(dir, session) })
 	return errors.Join(err, dir.Close())
 }
 
@@ -144,14 +136,17 @@ func (h *Hook) answer(ctx context.Context, dir *durable.Dir, e Event, print func
 		return err
 	}
 	// After this hook the program passes on the text that woke it, but only if it has noticed the wake by then.
-	if e.Name == PostToolUse && s.wasJustWoken(h.now()) && !pause(ctx, handover) {
+	isJustWoken := func(t Shown) bool { return t.Proof == delivered && h.now().Sub(t.At).Abs() < handover }
+	if e.Name == PostToolUse && slices.ContainsFunc(s.Shown, isJustWoken) && !pause(ctx, handover) {
 		return context.Cause(ctx)
 	}
 	if e.isAsked() {
 		s.Used = h.now()
 	}
 	if e.Name == UserPromptSubmit {
-		s.takeBack()
+		// A prompt that no other event followed is gone with its mail: a person has interrupted the turn before the model
+		// answered, or another hook has blocked the prompt.
+		s.Shown = slices.DeleteFunc(s.Shown, func(t Shown) bool { return t.Prompted })
 		s.Woken = !e.isAsked()
 	}
 	noteErr := h.prove(&s, e.Name)
@@ -216,7 +211,8 @@ func (h *Hook) session(dir *durable.Dir, e Event) (s Session, begins bool, err e
 	if before := s.holder(); begins || s.Process.PID == 0 {
 		h.attach(&s, e)
 		if continues := e.Source == "resume" && s.Process.PID == 0; begins && (continues || s.holder() != before) {
-			s.loseUnnoticed()
+			// The program may have died with mail that the model is not known to have.
+			s.Shown = slices.DeleteFunc(s.Shown, func(t Shown) bool { return t.Proof != none })
 		}
 	}
 	return s, begins, nil

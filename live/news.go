@@ -38,8 +38,10 @@ const (
 // wait, it returns until when.
 func (h *Hook) news(ctx context.Context, dir *durable.Dir, s *Session, e Event, begins bool) (text string, later time.Time, err error) {
 	if begins {
-		// The session registers before it looks for a Runner: either it sees the Runner, or the Runner sees it.
-		if err := errors.Join(h.forget(dir, s, e.Source), s.register(dir)); err != nil {
+		// The session registers before it looks for a Runner: either it sees the Runner, or the Runner sees it. It is not
+		// greeted yet, so the next event begins it if this one fails.
+		s.Greeted = false
+		if err := errors.Join(h.forget(dir, s, e.Source), s.save(dir)); err != nil {
 			return "", later, err
 		}
 		s.Greeted = true
@@ -365,7 +367,8 @@ func (h *Hook) forget(dir *durable.Dir, s *Session, source string) error {
 	sessions, readErr := readSessions(h.Workspace, h.Agent)
 	for _, other := range sessions {
 		cleared := source == "clear" && other.Process == s.Process && s.Process.PID > 0
-		if other.ID != s.ID && (cleared || other.isDead()) {
+		isDead := other.Process.PID+other.Server.PID > 0 && other.Host == hostname() && !other.lives()
+		if other.ID != s.ID && (cleared || isDead) {
 			err = errors.Join(err, removeSession(dir, other.ID))
 		}
 	}

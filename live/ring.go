@@ -249,7 +249,7 @@ func (f *follower) ring(ctx context.Context, files []string) error {
 
 // forget removes the state of a session that has ended without an event.
 func (f *follower) forget(ctx context.Context, hold *exclusive.Hold) error {
-	return locked(ctx, f.dir, func() error {
+	return f.dir.Locked(ctx, lockName, func() error {
 		if lost, err := hold.Lost(); lost || err != nil {
 			return err
 		}

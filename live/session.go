@@ -2,7 +2,6 @@ package live
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -66,9 +65,8 @@ const (
 	followerSuffix = ".follower"
 	// maxState bounds the size of a state file, in bytes.
 	maxState = 64 << 20
+	// lockName is the lock of an agent's sessions.
 	lockName = ".lock"
-	// lockRetry is the pause between attempts to take the lock of an agent's sessions.
-	lockRetry = 5 * time.Millisecond
 )
 
 // errDamaged is returned for a file that is not the state of the session.
@@ -100,11 +98,6 @@ func Sessions(w *mailbox.Workspace, agents ...schema.AgentName) (sessions []Sess
 
 // alive reports whether the process of the session lives. It is false for a session on another host.
 func (s *Session) alive() bool { return s.Host == hostname() && s.lives() }
-
-// isDead reports whether the session is known to have ended.
-func (s *Session) isDead() bool {
-	return s.Process.PID+s.Server.PID > 0 && s.Host == hostname() && !s.lives()
-}
 
 func (s *Session) lives() bool {
 	if s.Process.PID > 0 {
@@ -172,19 +165,6 @@ func readSession(dir *durable.Dir, id string) (s Session, err error) {
 	return s, nil
 }
 
-// locked calls change while it holds the lock of the sessions of an agent.
-func locked(ctx context.Context, dir *durable.Dir, change func() error) (err error) {
-	lock, err := dir.NewLock(lockName)
-	if err != nil {
-		return err
-	}
-	if _, err := lock.TryLockContext(ctx, lockRetry); err != nil {
-		return errors.Join(err, lock.Close())
-	}
-	defer func() { err = errors.Join(err, lock.Unlock()) }()
-	return change()
-}
-
 // forgetGone drops the files that are not among the names in the inbox.
 func (s *Session) forgetGone(names map[string]bool) {
 	s.Shown = slices.DeleteFunc(s.Shown, func(t Shown) bool { return t.Proof == none && !names[t.File] })
@@ -215,13 +195,6 @@ func (s *Session) holder() track.Holder {
 	h := track.HolderOf(s.Process)
 	h.Session, h.Program = s.ID, string(s.Program)
 	return h
-}
-
-// register records that the session lives. It is not greeted yet, so the next event begins it if this one fails.
-func (s *Session) register(dir *durable.Dir) error {
-	registered := *s
-	registered.Greeted = false
-	return registered.save(dir)
 }
 
 func (s *Session) save(dir *durable.Dir) error {

@@ -1,7 +1,6 @@
 package live
 
 import (
-	"slices"
 	"time"
 
 	"github.com/oacp-go/oacp/turn/track"
@@ -23,11 +22,6 @@ type Shown struct {
 
 // Noticed reports whether the model is known to have seen the message.
 func (t *Shown) Noticed() bool { return t.Key.ID != "" && t.Proof == none }
-
-// wasJustWoken reports whether the hook that woke the session may still be ending.
-func (s *Session) wasJustWoken(now time.Time) bool {
-	return slices.ContainsFunc(s.Shown, func(t Shown) bool { return t.Proof == delivered && now.Sub(t.At).Abs() < handover })
-}
 
 // A proof is what must still happen before a message counts as noticed: the model must answer a request that it
 // got after the message was shown.
@@ -70,17 +64,4 @@ func (p proof) after(event string, working bool) proof {
 		return stopped
 	}
 	return p
-}
-
-// takeBack forgets the mail of a prompt that no other event followed, so that it is shown again. If a person
-// interrupts a turn before the model answers, or another hook blocks the prompt, claude drops the prompt and its
-// mail.
-func (s *Session) takeBack() {
-	s.Shown = slices.DeleteFunc(s.Shown, func(t Shown) bool { return t.Prompted })
-}
-
-// loseUnnoticed forgets the mail that the model is not known to have. If another process continues the session, the program
-// may have died with it.
-func (s *Session) loseUnnoticed() {
-	s.Shown = slices.DeleteFunc(s.Shown, func(t Shown) bool { return t.Proof != none })
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/process"
+	"github.com/oacp-go/oacp/mailbox/project"
 )
 
 // A sleeper is an idle session of an agent.
@@ -57,13 +58,13 @@ func (p *sleeper) isWoken() (woken bool) {
 		return len(files) > 0
 	}
 	h := &Hook{Workspace: p.w, Agent: "codex", Program: Claude, Now: p.now}
-	dir, err := h.openFolder()
+	dir, err := h.Workspace.OpenStateFolder(project.SessionsName(h.Agent))
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	defer dir.Close()
 	e := Event{Name: FileChanged, Change: "add", Path: "new.yaml", Session: p.id}
-	err = locked(context.Background(), dir, func() error {
+	err = dir.Locked(context.Background(), lockName, func() error {
 		return h.answer(p.t.Context(), dir, e, func(a Answer) error {
 			woken = a.Exit == wakeStatus
 			return nil

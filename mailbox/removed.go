@@ -131,19 +131,16 @@ func FindToRestore(ctx context.Context, w *Workspace, id string) ([]Entry, error
 
 // SetAside moves the folder of an agent to RemovedFolder.
 func SetAside(w *Workspace, agent schema.AgentName) (err error) {
-	if err := w.MakeStateFolder(RemovedFolder); err != nil {
+	to, err := w.OpenStateFolder(RemovedFolder)
+	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, to.Close()) }()
 	from, err := durable.OpenDir(w.root, w.dir, schema.AgentsName)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
-	to, err := durable.OpenDir(w.root, w.dir, RemovedFolder)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, to.Close()) }()
 	if err := w.files.Publish(from, string(agent), to, string(agent)+"-"+w.now().UTC().Format(removedLayout), true); err != nil {
 		return fmt.Errorf("removing agent %s: %w", agent, err)
 	}

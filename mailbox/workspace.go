@@ -220,6 +220,14 @@ func (w *Workspace) MakeStateFolder(name string) error {
 	return w.MakeFolder(name)
 }
 
+// OpenStateFolder opens a folder below state, which it makes if it is missing.
+func (w *Workspace) OpenStateFolder(name string) (*durable.Dir, error) {
+	if err := w.MakeStateFolder(name); err != nil {
+		return nil, err
+	}
+	return durable.OpenDir(w.root, w.dir, name)
+}
+
 // AddFile writes a file below the workspace durably unless it exists, and reports whether it wrote
 // the file.
 func (w *Workspace) AddFile(name string, data []byte) (added bool, err error) {

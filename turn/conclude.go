@@ -237,30 +237,28 @@ func (c *closer) sendUnsent(rec *track.Record) error {
 // deliver sends the answer to a message while nothing else of the agent answers it, or returns what fills its slot. A bounce
 // needs no slot. Refused is why the answer can never be sent, if that is known.
 func (c *closer) deliver(rec *track.Record, draft *schema.Message, refused error) (slot track.Slot, _, err error) {
-	lock, err := track.Lock(context.Background(), c.workspace, c.config.Agent)
-	if err != nil {
-		return slot, nil, err
-	}
-	defer func() { err = errors.Join(err, lock.Unlock()) }()
-	if err = c.findRecall(rec); isRecalled(err) {
-		return slot, err, nil
-	}
-	if err == nil && rec.Outcome != track.Dead {
-		slot, err = c.slot(rec)
-	}
-	if isOurs := slot.Answer != nil && slot.Answer.ID == draft.ID; isOurs {
-		slot.Answer = nil // it is sent again, in case that a crash has left that incomplete
-	}
-	if slot.Answer != nil {
-		_, err = c.workspace.Resend(slot.Answer, slot.Path)
-		if _, queued := errors.AsType[*mailbox.QueuedError](err); queued {
-			err = nil // it counts as sent
+	err = track.Exclusively(context.Background(), c.workspace, c.config.Agent, func() (err error) {
+		if err = c.findRecall(rec); isRecalled(err) {
+			refused = err
+			return nil
 		}
-	}
-	if err != nil || refused != nil || slot.Answer != nil || len(slot.Asked) > 0 {
-		return slot, refused, err
-	}
-	refused, err = permanently(c.send(draft))
+		if err == nil && rec.Outcome != track.Dead {
+			slot, err = c.slot(rec)
+		}
+		if isOurs := slot.Answer != nil && slot.Answer.ID == draft.ID; isOurs {
+			slot.Answer = nil // it is sent again, in case that a crash has left that incomplete
+		}
+		if slot.Answer != nil {
+			_, err = c.workspace.Resend(slot.Answer, slot.Path)
+			if _, queued := errors.AsType[*mailbox.QueuedError](err); queued {
+				err = nil // it counts as sent
+			}
+		}
+		if err == nil && refused == nil && slot.Answer == nil && len(slot.Asked) == 0 {
+			refused, err = permanently(c.send(draft))
+		}
+		return err
+	})
 	return slot, refused, err
 }
 

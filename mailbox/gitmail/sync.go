@@ -71,10 +71,7 @@ func (r *Repository) Sync(ctx context.Context, o Options) (result Result, err er
 // the lock.
 func (r *Repository) begin(ctx context.Context, o Options) (unlock func() error, err error) {
 	ctx = o.untilEnd(ctx)
-	if err := r.w.MakeStateFolder(stateFolder); err != nil {
-		return nil, err
-	}
-	dir, err := durable.OpenDir(r.w.Root(), r.w.Dir(), stateFolder)
+	dir, err := r.w.OpenStateFolder(stateFolder)
 	if err != nil {
 		return nil, err
 	}

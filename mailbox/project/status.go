@@ -97,10 +97,7 @@ func SetStatus(w *mailbox.Workspace, agent schema.AgentName, status, task string
 // machine does so at a time. If another program has changed the file meanwhile, edit gets the new one.
 func changeStatus(w *mailbox.Workspace, agent schema.AgentName, edit func(data []byte) ([]byte, error)) error {
 	const locks = schema.StateName + "/status"
-	if err := w.MakeStateFolder(locks); err != nil {
-		return err
-	}
-	dir, err := durable.OpenDir(w.Root(), w.Dir(), locks)
+	dir, err := w.OpenStateFolder(locks)
 	if err != nil {
 		return err
 	}

@@ -117,10 +117,7 @@ func (b *box) openCursor() (fresh bool, err error) {
 		}
 		name = string(b.agent) + "." + id + ".json"
 	}
-	if err := b.workspace.MakeStateFolder(cursorsName); err != nil {
-		return false, fmt.Errorf("%w: %w", errCursor, err)
-	}
-	dir, err := durable.OpenDir(b.workspace.Root(), b.workspace.Dir(), cursorsName)
+	dir, err := b.workspace.OpenStateFolder(cursorsName)
 	if err != nil {
 		return false, fmt.Errorf("%w: %w", errCursor, err)
 	}

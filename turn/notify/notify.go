@@ -155,10 +155,7 @@ func (p *person) look(ctx context.Context, warn func(error)) {
 // next returns a new message, after it has recorded that it is dealt with. It returns nil if there is none.
 func (p *person) next(ctx context.Context) (_ *mailbox.Entry, err error) {
 	folder := stateFolder + string(p.name)
-	if err := p.w.MakeStateFolder(folder); err != nil {
-		return nil, err
-	}
-	dir, err := durable.OpenDir(p.w.Root(), p.w.Dir(), folder)
+	dir, err := p.w.OpenStateFolder(folder)
 	if err != nil {
 		return nil, err
 	}

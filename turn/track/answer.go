@@ -135,7 +135,7 @@ func (s Slot) Takes(m *schema.Message) bool {
 }
 
 // AnswerOf returns the slot of a message. A restore empties it: an answer that was sent before does not count. Callers hold
-// the agent's Lock until what they send is in the outbox.
+// the lock of Exclusively until what they send is in the outbox.
 func AnswerOf(ctx context.Context, w *mailbox.Workspace, request *schema.Message, agent schema.AgentName) (Slot, error) {
 	return slotOf(ctx, w, request, agent, func() (*Record, error) {
 		h, err := ReadHistory(w, agent)
@@ -198,7 +198,7 @@ func (rec *Record) isOfTurn(reply *schema.Message, modified time.Time) bool {
 
 // Once returns the message to send for a key of the caller's choice: the draft, with an id and a time from now on, or what an
 // earlier call with the same key returned. Sign requires a signature. The error matches mailbox.ErrNotSealed if others wrote
-// that message. Callers hold the agent's Lock until it is sent.
+// that message. Callers hold the lock of Exclusively until it is sent.
 func Once(w *mailbox.Workspace, agent schema.AgentName, key string, draft schema.Message, sign bool) (schema.Message, error) {
 	h, err := ReadHistory(w, agent)
 	if err != nil {

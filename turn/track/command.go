@@ -32,11 +32,11 @@ const (
 // NoteCommand records that a command acts for an agent. It neither syncs nor reports errors: only CommandsOf depends on
 // it. A command that waits for mail does so until its process ends or the caller calls end, which is never nil.
 func NoteCommand(w *mailbox.Workspace, agent schema.AgentName, name string, waits bool, now func() time.Time) (end func()) {
-	if !w.Knows(agent) || w.MakeStateFolder(runFolder) != nil {
+	if !w.Knows(agent) {
 		return func() {}
 	}
 	note := func(suffix, host string, by process.Process) {
-		dir, err := durable.OpenDir(w.Root(), w.Dir(), runFolder)
+		dir, err := w.OpenStateFolder(runFolder)
 		if err != nil {
 			return
 		}

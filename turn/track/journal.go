@@ -68,10 +68,7 @@ func JournalName(agent schema.AgentName) string { return string(agent) + ".jsonl
 
 // newJournal returns the journal of an agent. Its file is not open yet.
 func newJournal(w *mailbox.Workspace, agent schema.AgentName, now func() time.Time) (*Journal, error) {
-	if err := w.MakeStateFolder(TurnsFolder); err != nil {
-		return nil, err
-	}
-	dir, err := durable.OpenDir(w.Root(), w.Dir(), TurnsFolder)
+	dir, err := w.OpenStateFolder(TurnsFolder)
 	if err != nil {
 		return nil, err
 	}
@@ -327,16 +324,12 @@ func IsRunning(w *mailbox.Workspace, agent schema.AgentName) (bool, error) {
 
 // whileIdle calls do if no process works the inbox of an agent. Until do returns, none begins.
 func whileIdle(w *mailbox.Workspace, agent schema.AgentName, do func() error) (err error) {
-	if err := w.MakeStateFolder(runFolder); err != nil {
-		return err
-	}
-	l := lockOf(w, agent)
-	dir, err := l.Open()
+	dir, err := w.OpenStateFolder(runFolder)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
-	lock, err := dir.NewLock(l.Name)
+	lock, err := dir.NewLock(lockOf(w, agent).Name)
 	if err != nil {
 		return err
 	}

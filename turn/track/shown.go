@@ -8,9 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gofrs/flock"
-
-	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -178,43 +175,15 @@ func (n *News) Announce(ctx context.Context, to Holder) (told []*schema.Message)
 // Exclusively calls do while no other process shows messages to the agent, takes one back from it, answers, or begins a turn
 // on one. It waits for the others.
 func Exclusively(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, do func() error) error {
-	lock, err := Lock(ctx, w, agent)
+	if err := w.CheckAgent(agent); err != nil {
+		return err
+	}
+	dir, err := w.OpenStateFolder(TurnsFolder)
 	if err != nil {
 		return err
 	}
-	return errors.Join(do(), lock.Unlock())
+	return errors.Join(dir.Locked(ctx, string(agent)+".shown.lock", do), dir.Close())
 }
-
-// An AgentLock is what a process holds while it decides what becomes of an agent's mail.
-type AgentLock struct {
-	dir  *durable.Dir
-	lock *flock.Flock
-}
-
-// Lock waits until no other process holds the lock of the agent, and takes it.
-func Lock(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName) (*AgentLock, error) {
-	if err := w.CheckAgent(agent); err != nil {
-		return nil, err
-	}
-	if err := w.MakeStateFolder(TurnsFolder); err != nil {
-		return nil, err
-	}
-	dir, err := durable.OpenDir(w.Root(), w.Dir(), TurnsFolder)
-	if err != nil {
-		return nil, err
-	}
-	lock, err := dir.NewLock(string(agent) + ".shown.lock")
-	if err == nil {
-		err = durable.TakeLock(ctx, lock, durable.Patience)
-	}
-	if err != nil {
-		return nil, errors.Join(err, dir.Close())
-	}
-	return &AgentLock{dir, lock}, nil
-}
-
-// Unlock gives the lock up.
-func (l *AgentLock) Unlock() error { return errors.Join(l.lock.Close(), l.dir.Close()) }
 
 // Recall takes a message back from those of its recipients that have not noticed it: it becomes a dead letter of theirs.
 // Recall returns how far the message then is. It tries all recipients, and its error comes with that progress. What a
