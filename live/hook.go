@@ -54,6 +54,9 @@ func (h *Hook) Handle(ctx context.Context, e Event, print func(Answer) error) (e
 	if err := h.Workspace.CheckAgent(h.Agent); err != nil {
 		return err
 	}
+	if h.isQuiet(e) {
+		return nil
+	}
 	if e.Name == SessionEnd {
 		return h.end(ctx, e.Session)
 	}
@@ -131,6 +134,7 @@ func (h *Hook) inboxTime() time.Time {
 
 // answer answers an event. The caller holds the lock.
 func (h *Hook) answer(ctx context.Context, dir *durable.Dir, e Event, print func(Answer) error) error {
+	moment := h.moment(e.Session)
 	s, begins, err := h.session(dir, e)
 	if err != nil {
 		return err
@@ -184,7 +188,10 @@ func (h *Hook) answer(ctx context.Context, dir *durable.Dir, e Event, print func
 	if text == "" || printErr != nil {
 		err = errors.Join(err, track.Return(h.Workspace, h.Agent, s.holder(), true, s.offered...))
 	}
-	return errors.Join(noteErr, err)
+	if err = errors.Join(noteErr, err); err == nil && e.Name == PostToolUse && s.isCaughtUp && written == nil && text == "" && moment != "" {
+		h.noteQuiet(e.Session, moment)
+	}
+	return err
 }
 
 // known returns the state of a session, and whether there is one. A damaged state counts as missing.

@@ -114,6 +114,7 @@ func (h *Hook) news(ctx context.Context, dir *durable.Dir, s *Session, e Event, 
 // gather returns the mail that is new to the session, and when a hook that wakes it looks again.
 func (h *Hook) gather(ctx context.Context, s *Session, e Event, asked bool) (mail found, later time.Time, err error) {
 	names, err := h.look(s)
+	s.isCaughtUp = err == nil && len(names) == 0
 	if err == nil {
 		mail, err = h.read(ctx, s, names)
 	}

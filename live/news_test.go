@@ -118,8 +118,12 @@ func TestUnsettledBacklog(t *testing.T) {
 		t.Errorf("a file that somebody writes is shown:\n%s", text)
 	}
 	h.now = at.Add(settled)
-	if text := h.on("s", UserPromptSubmit); !slices.Contains(named(text), left[0]+schema.FileExtension) {
-		t.Errorf("a file that nobody writes any more is not shown:\n%s", text)
+	shown := false
+	for range left { // each prompt brings a part of the backlog
+		shown = shown || slices.Contains(named(h.on("s", UserPromptSubmit)), left[0]+schema.FileExtension)
+	}
+	if !shown {
+		t.Error("a file that nobody writes any more is not shown")
 	}
 }
 

@@ -253,10 +253,10 @@ func TestHeadline(t *testing.T) {
 	h.arrive(h.ask("m001"))
 	digest := h.on("s", FileChanged)
 	for _, test := range []struct{ name, event, prompt, want string }{
-		{"a wake", UserPromptSubmit, "<task-notification>\n</task-notification>\nStop hook blocking error from command \"FileChanged\": " + digest, `"oacp: m001 question P2 from codex, 1m: Question m001"`},
+		{"a wake", UserPromptSubmit, "<task-notification>\n</task-notification>\nStop hook blocking error from command \"FileChanged\": " + digest, `"oacp: m001 question P2 from codex, 60s: Question m001"`},
 		{"a prompt", UserPromptSubmit, "Why did you say\n" + digest, ""},
 		{"another notification", UserPromptSubmit, "<task-notification>\n- a task has ended", ""},
-		{"an owed answer", Stop, "", `"oacp: an answer is owed: m001 question P2 from codex, 1m: Question m001"`},
+		{"an owed answer", Stop, "", `"oacp: an answer is owed: m001 question P2 from codex, 60s: Question m001"`},
 		{"no prompt", Stop, "", ""},
 	} {
 		a, err := h.handle(Event{Name: test.event, Session: "s", Prompt: test.prompt})
@@ -266,7 +266,7 @@ func TestHeadline(t *testing.T) {
 	}
 	h.arrive(h.ask("m002"), h.ask("m003"))
 	a, err := h.handle(Event{Name: Stop, Session: "s"})
-	if want := `"systemMessage":"oacp: m002 question P2 from codex, 1m: Question m002; 1 more"`; err != nil || !strings.Contains(string(a.Stdout), want) {
+	if want := `"systemMessage":"oacp: m002 question P2 from codex, 60s: Question m002; 1 more"`; err != nil || !strings.Contains(string(a.Stdout), want) {
 		t.Errorf("with two messages the hook says %s (%v), want %s", a.Stdout, err, want)
 	}
 }

@@ -56,6 +56,8 @@ type Session struct {
 
 	// offered are the messages that the ledger says this event shows.
 	offered []track.Key
+	// isCaughtUp reports whether the session was shown each file in the inbox, or has it in its backlog.
+	isCaughtUp bool
 }
 
 const (
@@ -207,7 +209,7 @@ func (s *Session) save(dir *durable.Dir) error {
 
 func removeSession(dir *durable.Dir, id string) error {
 	var err error
-	for _, suffix := range []string{project.SessionSuffix, followSuffix, followerSuffix} {
+	for _, suffix := range []string{project.SessionSuffix, followSuffix, followerSuffix, quietSuffix} {
 		err = errors.Join(err, dir.Remove(id+suffix))
 	}
 	return err

@@ -149,11 +149,15 @@ func (s *decision) show(title string) (shown bool, err error) {
 	if err != nil {
 		return false, nil // it was handled meanwhile
 	}
-	return true, s.call.show(s.agent, []mailbox.Entry{e}, func() error {
+	err = s.call.show(s.agent, []mailbox.Entry{e}, func() error {
 		s.Printf("%s", title)
 		s.print()
 		return nil
 	})
+	if errors.Is(err, errMoved) {
+		return false, nil
+	}
+	return true, err
 }
 
 // print prints the message between what came before and after it in the conversation, and the choices.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -170,11 +171,24 @@ func (d *delivery) printNoticed(m *schema.Message) error {
 	return command.WriteJSONLine(d.Out, map[string]any{"noticed": m.ID, "by": by})
 }
 
+// showArrived is show for the message that ended the wait, also if somebody else of the agent has handled it meanwhile.
+func (d *delivery) showArrived(agent schema.AgentName, arrived track.Arrival, print func() error) error {
+	err := d.show(agent, []mailbox.Entry{arrived.Entry}, print)
+	if !errors.Is(err, errMoved) {
+		return err
+	}
+	handled, findErr := mailbox.Copies(d.ctx, d.w, arrived.Message.ID, agent, mailbox.Archive)
+	if findErr != nil || len(handled) == 0 {
+		return cmp.Or(findErr, err)
+	}
+	return cmp.Or(print(), d.Out.Flush())
+}
+
 // printArrival prints the message that ended the wait. Unless that is an answer, the exit status is that of
 // a timeout.
 func (d *delivery) printArrival(sent *schema.Message, arrived track.Arrival) error {
 	files := []mailbox.Entry{arrived.Entry}
-	err := d.show(sent.From, files, func() error {
+	err := d.showArrived(sent.From, arrived, func() error {
 		if !d.asJSON {
 			d.Printf("\n")
 			return d.printAll(withReplies(d.ctx, d.w, sent.From, files), false)
