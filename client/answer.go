@@ -76,9 +76,14 @@ func (c *Client) RequestOf(ctx context.Context, found []mailbox.Entry) (*Request
 	return r, cmp.Or(track.CheckRecalled(c.w, c.agent, found), c.checkFence(ctx, m))
 }
 
-// Draft returns the answer without a body: subject, priority and type follow from the message.
+// Draft returns the answer without a body: subject, priority and type follow from the message. The body of that to a handoff
+// has fields.
 func (r *Request) Draft() Answer {
-	return Answer{Draft: Draft{Message: conversation.Reply(r.Message, r.client.agent, draftType(r.Message))}}
+	t := DefaultOption(r.Message).Type
+	if r.Message.Type == schema.Handoff {
+		t = schema.HandoffComplete
+	}
+	return Answer{Draft: Draft{Message: conversation.Reply(r.Message, r.client.agent, t)}}
 }
 
 // Answer sends an answer; see Prepared.Send. Of several answers, one is sent: the error for others is a
@@ -160,7 +165,9 @@ func (p *Prepared) answer(ctx context.Context) (*Receipt, error) {
 	}
 	if !slot.Takes(&p.Message) {
 		first, err := c.w.Resend(slot.Answer, slot.Path)
-		if slot.OfThisTurn && slot.Answer.Marks.Declined == p.Message.Marks.Declined || sameText(slot.Answer, &p.Message) {
+		sent, m := slot.Answer, &p.Message
+		isSame := sent.Type == m.Type && sent.Subject == m.Subject && sent.BodyText() == m.BodyText()
+		if (slot.OfThisTurn || isSame) && sent.Marks.Declined == m.Marks.Declined {
 			return p.finish(ctx, []*mailbox.Receipt{first}, err)
 		}
 		_, pendingErr := c.w.Pending(ctx, string(p.request.Message.ID), c.agent)
@@ -170,9 +177,4 @@ func (p *Prepared) answer(ctx context.Context) (*Receipt, error) {
 		return nil, err
 	}
 	return p.deliver(ctx)
-}
-
-// sameText reports whether two messages say the same.
-func sameText(a, b *schema.Message) bool {
-	return a.Type == b.Type && a.Subject == b.Subject && a.BodyText() == b.BodyText() && a.Marks.Declined == b.Marks.Declined
 }

@@ -63,15 +63,6 @@ func DefaultOption(m *schema.Message) Option {
 	return options[slices.IndexFunc(options, func(o Option) bool { return o.Default })]
 }
 
-// draftType returns the type of an answer for which its author names none: that of DefaultOption or, to a handoff, the one whose
-// body has fields.
-func draftType(m *schema.Message) schema.Type {
-	if m.Type == schema.Handoff {
-		return schema.HandoffComplete
-	}
-	return DefaultOption(m).Type
-}
-
 // FindOption returns the answer that a text names: a choice of the message, as schema.Message.Choose finds it, or a key. The
 // error is a *schema.NoChoiceError.
 func FindOption(m *schema.Message, text string) (Option, error) {

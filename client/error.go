@@ -33,7 +33,6 @@ func Explain(err error) *Error {
 
 func (e *Error) Error() string { return e.Err.Error() }
 
-// Unwrap returns the error that is explained.
 func (e *Error) Unwrap() error { return e.Err }
 
 // ErrFinalQuestion reports a question that shall be the final answer.
@@ -42,25 +41,20 @@ var ErrFinalQuestion = failure.New(failure.CodeUsage, "a question is never the f
 // ErrNoReason reports an answer that declines without a text.
 var ErrNoReason = failure.New("invalid_message", "body: there is no reason", "say why: the sender decides by it what to do")
 
-// Explain gives the code and a hint.
 func (e *NotAskedError) Explain() (code, hint string) {
 	return failure.CodeUsage, "oacp ack " + e.Message.ID.Short() + " acknowledges it"
 }
 
-// Explain gives the code and a hint.
 func (e *RecipientsError) Explain() (code, hint string) { return failure.CodeUsage, "" }
 
-// Explain gives the code and a hint.
 func (e *FencedError) Explain() (code, hint string) {
 	return "claim_lost", "leave the message to that machine; oacp status shows how far it gets"
 }
 
-// Explain gives the code and a hint.
 func (e *NotAcknowledgedError) Explain() (code, hint string) {
 	return "not_acknowledged", "do not answer again; oacp ack " + e.Message.Short() + " acknowledges the message"
 }
 
-// Explain gives the code and a hint.
 func (e *NotSenderError) Explain() (code, hint string) {
 	return "", "oacp list --box outbox --agent " + string(e.Agent) + " lists what " + string(e.Agent) + " sent"
 }

@@ -98,7 +98,6 @@ type RecipientsError struct{ Err error }
 
 func (e *RecipientsError) Error() string { return e.Err.Error() }
 
-// Unwrap returns the cause.
 func (e *RecipientsError) Unwrap() error { return e.Err }
 
 // A ThreadError says which field of a draft names no message.
@@ -110,7 +109,6 @@ type ThreadError struct {
 
 func (e *ThreadError) Error() string { return e.Field + ": " + e.Err.Error() }
 
-// Unwrap returns the cause.
 func (e *ThreadError) Unwrap() error { return e.Err }
 
 // thread sets the parent and the conversation of the message.
@@ -236,5 +234,4 @@ func (e *NotAcknowledgedError) Error() string {
 	return fmt.Sprintf("the answer %s is sent, but %s is not acknowledged: %v", e.Answer, e.Message, e.Err)
 }
 
-// Unwrap returns the cause.
 func (e *NotAcknowledgedError) Unwrap() error { return e.Err }

@@ -17,7 +17,6 @@ func (e *StatusFileError) Error() string {
 	return "the journal has it, but not the file: " + e.Err.Error()
 }
 
-// Unwrap returns the cause.
 func (e *StatusFileError) Unwrap() error { return e.Err }
 
 // Working tells the sender of a pending message that the agent works on it, and how far it is: a line of at most 200

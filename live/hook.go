@@ -225,18 +225,15 @@ func (h *Hook) session(dir *durable.Dir, e Event) (s Session, begins bool, err e
 	return s, begins, nil
 }
 
-// calledBy returns the process that called the hook.
-func (h *Hook) calledBy() process.Info {
-	if h.caller != nil {
-		return h.caller()
-	}
-	return caller(h.Program, h.Getenv)
-}
-
 // attach records the process of the session. If codex runs the hooks of all sessions in one process, the session
 // is in the only codex with a terminal in its folder, or in an unknown one.
 func (h *Hook) attach(s *Session, e Event) {
-	p := h.calledBy()
+	var p process.Info
+	if h.caller != nil {
+		p = h.caller()
+	} else {
+		p = caller(h.Program, h.Getenv)
+	}
 	s.Host, s.Dir = hostname(), e.Dir
 	s.Process, s.Server = p.Process, process.Process{}
 	if !isShared(p) {

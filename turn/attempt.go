@@ -168,9 +168,7 @@ func (k *worker) putAway(ctx context.Context, driver agent.Driver, rec *track.Re
 func (k *worker) endLeft(ctx context.Context, rec *track.Record, marks []orphans.Mark) error {
 	killed, err := k.turns.End(ctx, marks...)
 	if len(killed) > 0 {
-		e := EventWarning.about(rec)
-		e.Reason = "the turn left these processes running, which were killed: " + strings.Join(killed, ", ")
-		k.events.publish(e)
+		k.events.say(EventWarning.about(rec), "the turn left these processes running, which were killed: "+strings.Join(killed, ", "))
 	}
 	return err
 }
@@ -254,15 +252,11 @@ func (k *worker) turn(ctx context.Context, driver agent.Driver, request agent.Re
 			return
 		}
 		if shown.Acts[0].Kind == agent.NewSession {
-			e := EventWarning.about(rec)
-			e.Reason = shown.Acts[0].Text
-			k.events.publish(e)
+			k.events.say(EventWarning.about(rec), shown.Acts[0].Text)
 			return
 		}
 		if retries++; isWorthSaying(retries) {
-			e := EventWarning.about(rec)
-			e.Reason = shown.Acts[0].Text + " (" + spelling.Plural(retries, "failure") + " in this turn)"
-			k.events.publish(e)
+			k.events.say(EventWarning.about(rec), shown.Acts[0].Text+" ("+spelling.Plural(retries, "failure")+" in this turn)")
 		}
 	}, func(first agent.Result, died error) error {
 		e := EventWarning.about(rec)

@@ -134,9 +134,7 @@ func (c *closer) drop(rec *track.Record) error {
 	if err := c.journal.Append(f, false); err != nil {
 		return err
 	}
-	e := EventUnsendable.about(rec)
-	e.Reason = reason
-	c.events.publish(e)
+	c.events.say(EventUnsendable.about(rec), reason)
 	kind := track.Acknowledged
 	if rec.Outcome == track.Dead {
 		kind = track.Buried

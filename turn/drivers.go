@@ -25,13 +25,3 @@ func newPool(turns orphans.Owner, newDriver func(schema.ConversationID, string) 
 		return &markedDriver{newDriver(schema.ConversationID(conversation), session), turns.NewMark()}
 	}}
 }
-
-// preflight starts the agent to find out whether that is possible. The agent keeps running for the first
-// conversation, because some bridges say only once that they are ready.
-func preflight(ctx context.Context, drivers *agent.Pool) error {
-	driver, err := drivers.Get(ctx, "", "", false)
-	if err != nil {
-		return err
-	}
-	return drivers.Keep(ctx, "", driver)
-}

@@ -131,6 +131,12 @@ func (k EventKind) of(m *track.Envelope) Event {
 	return e
 }
 
+// say publishes an event with its reason.
+func (s *events) say(e Event, reason string) {
+	e.Reason = reason
+	s.publish(e)
+}
+
 // problem publishes a failure of the workspace. The given event may name the message or file. An error that
 // matches track.ErrStateLost is not published: it ends the run, and Run returns it.
 func (s *events) problem(about Event, err error) {

@@ -96,7 +96,12 @@ func (r *Runner) Run(ctx context.Context) (err error) {
 		return stoppedOr(ctx, err)
 	}
 	defer func() { err = errors.Join(err, r.worker.drivers.Stop(context.WithoutCancel(ctx))) }()
-	if err := preflight(ctx, r.worker.drivers); err != nil {
+	// The agent keeps running for the first conversation, because some bridges say only once that they are ready.
+	driver, err := r.worker.drivers.Get(ctx, "", "", false)
+	if err == nil {
+		err = r.worker.drivers.Keep(ctx, "", driver)
+	}
+	if err != nil {
 		return stoppedOr(ctx, err)
 	}
 	defer func() { err = errors.Join(err, r.stopClaims(ctx)) }()

@@ -69,7 +69,7 @@ func (k *worker) succeed(ctx context.Context, m *schema.Message, rec *track.Reco
 	default:
 		f.Reason = "the agent answered with " + slot.Answer.ID.Short() + ", and then the turn failed: " + secrets.Redact(result.Explain(failed))
 	}
-	if isFull(failed) {
+	if service, ok := errors.AsType[*agent.APIError](failed); ok && service.Kind == agent.TooLong {
 		f.Session, f.Full = "", true
 	}
 	e.Reason, e.Err = f.Reason, failed
@@ -143,10 +143,4 @@ func (k *worker) interrupted(rec *track.Record, m *schema.Message, row *ending, 
 	e := EventInterrupted.about(rec)
 	e.End, e.Reason, e.Err = row.end, err.Error(), err
 	k.events.publish(e)
-}
-
-// isFull reports whether a turn failed because its session has no room for it.
-func isFull(err error) bool {
-	service, ok := errors.AsType[*agent.APIError](err)
-	return ok && service.Kind == agent.TooLong
 }

@@ -41,9 +41,8 @@ func (k *worker) steer(ctx context.Context, over <-chan struct{}, into *item, dr
 				all = append(all, k.join(ctx, it, into, steerer, driver.mark, mark)...)
 				continue
 			}
-			e := EventWarning.of(&it.Envelope)
-			e.Reason = "it waits for the end of the turn on " + into.ID.Short() + ": this driver gives no messages to a running turn"
-			k.events.publish(e)
+			k.events.say(EventWarning.of(&it.Envelope),
+				"it waits for the end of the turn on "+into.ID.Short()+": this driver gives no messages to a running turn")
 		}
 	}
 }

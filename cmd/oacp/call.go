@@ -203,8 +203,6 @@ func (c *call) actsFor(agent schema.AgentName, err error) (schema.AgentName, err
 // answer prints the answer as JSON with --json, and otherwise calls print.
 func (c *call) answer(answer any, print func()) error { return c.Answer(c.asJSON, answer, print) }
 
-// printf prints to standard output.
-
 // only returns the only argument, or the error missing if there is none.
 func (c *call) only(missing error) (string, error) {
 	if len(c.words) == 0 || c.words[0] == "" {

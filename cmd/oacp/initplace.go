@@ -50,7 +50,10 @@ func (c *initCall) findPlace() (p initPlace, err error) {
 			p, err = c.placeInRepository(top)
 		}
 		if err == nil && p.from == "" && !project.Exists(p.dir) {
-			err = c.checkTracked(top)
+			if found := project.Tracked(c.ctx, top); found != "" { // a new one at the top would hide it
+				err = &failure.Error{Code: "nested_workspace", Err: fmt.Errorf("git has the files of a workspace in %s", found),
+					Hint: visible.ShellCommand("oacp", "inbox", "--dir", found) + " uses it, as other commands do; with --dir, such as --dir .oacp, init makes another one"}
+			}
 		}
 	}
 	if err == nil {
@@ -62,16 +65,6 @@ func (c *initCall) findPlace() (p initPlace, err error) {
 	around, err := git.Top(p.dir)
 	p.isRepository = c.git || around != "" && !c.commit && !project.Exists(p.dir) || p.from != ""
 	return p, err
-}
-
-// checkTracked returns an error if git has a workspace below the top, which a new one at the top would hide.
-func (c *initCall) checkTracked(top string) error {
-	found := project.Tracked(c.ctx, top)
-	if found == "" {
-		return nil
-	}
-	return &failure.Error{Code: "nested_workspace", Err: fmt.Errorf("git has the files of a workspace in %s", found),
-		Hint: visible.ShellCommand("oacp", "inbox", "--dir", found) + " uses it, as other commands do; with --dir, such as --dir .oacp, init makes another one"}
 }
 
 // placeInRepository returns the folder .oacp of the repository with the top; in a linked worktree, that of the main one. A

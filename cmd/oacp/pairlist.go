@@ -94,13 +94,6 @@ func (r pairRun) state() string {
 	return "unreadable"
 }
 
-func (r pairRun) verdict() string {
-	if r.Verdict == nil {
-		return "-"
-	}
-	return string(r.Verdict.Agent) + " " + cmp.Or(string(r.Verdict.Signal), "unclear")
-}
-
 func (c *pairRunsCall) list() error {
 	root, repository, ids, err := c.log.RepositoryIDs(c.Streams, false)
 	if err != nil {
@@ -131,14 +124,17 @@ func printRuns(runs []pairRun, s *command.Streams) {
 	table := newTable(s, row{"RUN", "STATE", "ITERATION", "TURNS", "VERDICT", "STARTED", "FOLDER", "TASK"})
 	for _, r := range runs {
 		task, _, _ := strings.Cut(strings.TrimSpace(r.Prompt), "\n")
-		iteration, started := "-", "-"
+		iteration, started, verdict := "-", "-", "-"
+		if r.Verdict != nil {
+			verdict = string(r.Verdict.Agent) + " " + cmp.Or(string(r.Verdict.Signal), "unclear")
+		}
 		if r.MaxIterations > 0 {
 			iteration = fmt.Sprintf("%d/%d", r.Iteration, r.MaxIterations)
 		}
 		if !r.Created.IsZero() {
 			started = s.Time(r.Created)
 		}
-		table.add(r.ID, r.state(), iteration, r.Spent.Turns, visible.Line(r.verdict()),
+		table.add(r.ID, r.state(), iteration, r.Spent.Turns, visible.Line(verdict),
 			started, visible.Line(cmp.Or(r.Folder, r.Files)), visible.Line(cmp.Or(task, "-")))
 	}
 	table.print()

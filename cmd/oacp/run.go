@@ -188,8 +188,8 @@ func (c *runCall) runAgent(w *mailbox.Workspace, words []string) error {
 		code := failure.Of(err).Code
 		return code == "invalid_message" || code == "secret", err
 	}
-	if err := checkContractProgram(w, config.Reply); err != nil {
-		return err
+	if names, err := contract.Names(w.Root(), w.Dir()); err != nil || config.Reply && len(names) > 0 && sibling.Find("contract") == "" {
+		return cmp.Or(err, error(contract.ErrNotInstalled)) // after a turn it would be too late
 	}
 	if err := checkNoSession(w, name); err != nil {
 		return err
@@ -246,16 +246,6 @@ func waitingText(name schema.AgentName, settings *turn.Settings) string {
 		text += "; without --reply its output is not sent back"
 	}
 	return text
-}
-
-// checkContractProgram returns an error if the workspace has schemas for answers and the program that checks
-// them is missing. After a turn it would be too late.
-func checkContractProgram(w *mailbox.Workspace, reply bool) error {
-	names, err := contract.Names(w.Root(), w.Dir())
-	if err == nil && reply && len(names) > 0 && sibling.Find("contract") == "" {
-		err = contract.ErrNotInstalled
-	}
-	return err
 }
 
 // checkNoSession returns an error if the agent has live sessions. They get its mail, too, so a message would

@@ -104,10 +104,14 @@ func (c *call) take(words []string) (rest []string, err error) {
 	case c.enter(word): // the word is a command
 	case c.command != nil:
 		c.words = append(c.words, word)
-	case c.program.isSeparate(word):
+	case slices.ContainsFunc(c.program.Separate, func(s Separate) bool { return s.Name == word }):
 		c.separate = word
 	default:
-		return nil, UnknownCommand(names(c.program.candidates(c.streams)), word, "oacp")
+		var known []string
+		for _, candidate := range c.program.candidates(c.streams) {
+			known = append(known, candidate.Name)
+		}
+		return nil, UnknownCommand(known, word, "oacp")
 	}
 	return words[1:], nil
 }

@@ -240,15 +240,6 @@ func subcommands(command *cli.Command) []candidate {
 	return found
 }
 
-// names returns the words of candidates.
-func names(candidates []candidate) []string {
-	found := make([]string, len(candidates))
-	for i, c := range candidates {
-		found[i] = c.Name
-	}
-	return found
-}
-
 // NewHelpCommand lists "help". The program itself carries it out.
 func NewHelpCommand(*Streams) *cli.Command {
 	return &cli.Command{

@@ -195,10 +195,6 @@ type Separate struct {
 	Usage string
 }
 
-func (p *Program) isSeparate(name string) bool {
-	return slices.ContainsFunc(p.Separate, func(s Separate) bool { return s.Name == name })
-}
-
 // runSeparate replaces this process by the program, which then receives the signals and sets the exit
 // status.
 func runSeparate(name string, args []string) error {

@@ -61,7 +61,6 @@ func (e *NothingComesError) Error() string {
 	return fmt.Sprintf("%s could not handle message %s: %s", e.Agent, e.ID, reason)
 }
 
-// Explain returns the code and the hint.
 func (e *NothingComesError) Explain() (code, hint string) {
 	switch e.Stage {
 	case StageAgentRemoved:

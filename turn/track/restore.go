@@ -20,9 +20,6 @@ type Restored struct {
 	Was Stage `json:"was"`
 	// Path is the copy in the inbox.
 	Path string `json:"path,omitempty"`
-	// Message is valid if Err is nil.
-	Message *schema.Message `json:"-"`
-	Err     error           `json:"-"`
 }
 
 // Restore returns a message to the inboxes of the agents that acknowledged it or gave it up, or only
@@ -65,7 +62,7 @@ func Restore(ctx context.Context, w *mailbox.Workspace, id string, agent schema.
 
 // restore restores the message for one agent.
 func restore(ctx context.Context, w *mailbox.Workspace, m *schema.Message, name schema.AgentName) (one Restored, err error) {
-	one = Restored{ID: m.ID, Agent: name, Was: StageWaiting, Message: m}
+	one = Restored{ID: m.ID, Agent: name, Was: StageWaiting}
 	if w.Knows(name) {
 		if _, err := mailbox.Note(w, name, []byte(m.File), mailbox.Reopened); err != nil {
 			return one, err
@@ -81,7 +78,7 @@ func restore(ctx context.Context, w *mailbox.Workspace, m *schema.Message, name 
 		return err
 	})
 	if pending, ok := errors.AsType[*mailbox.PendingError](err); ok {
-		one = Restored{ID: m.ID, Agent: name, Was: StageWaiting, Message: m, Path: pending.Path}
+		one = Restored{ID: m.ID, Agent: name, Was: StageWaiting, Path: pending.Path}
 		return one, release(w, &one)
 	}
 	return one, err
@@ -96,7 +93,6 @@ func PutBack(ctx context.Context, w *mailbox.Workspace, m *schema.Message, agent
 
 // revive clears the record of a message, because a Runner would otherwise take the message for a copy of a handled one.
 func (one *Restored) revive(w *mailbox.Workspace, source mailbox.Entry) error {
-	one.Message, one.Err = source.Message, source.Err
 	one.Was = StageDone
 	revived := Fact{Kind: Revived, Envelope: Envelope{Key: KeyOf(source.Message)}}
 	if source.Box == mailbox.DeadLetters {

@@ -41,12 +41,9 @@ type openMessage struct {
 	Subject string    `json:"subject"`
 }
 
-// openShown is how many open messages next_message names.
-const openShown = 3
-
-// unreadableShown is how many files that are not valid messages next_message names. It is small because each call
-// names them again.
-const unreadableShown = 2
+// openShown is how many open messages next_message names, and unreadableShown how many files that are not valid messages. They
+// are small because each call names them again.
+const openShown, unreadableShown = 3, 2
 
 func (s *Server) nextMessage(ctx context.Context, in nextMessageInput) (nextMessage, error) {
 	result := nextMessage{}

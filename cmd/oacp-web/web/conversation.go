@@ -23,10 +23,6 @@ type discussion struct {
 	Reply  *replyForm
 }
 
-func (s *Server) conversationPage(r *http.Request) (page, error) {
-	return s.discussion(r, nil)
-}
-
 // discussion returns the page of a conversation. After a reply that was not sent, it has its form.
 func (s *Server) discussion(r *http.Request, failed *replyForm) (page, error) {
 	id := r.PathValue("id")

@@ -174,9 +174,6 @@ func fromRoot(parts ...string) string {
 	return "/" + strings.Join(parts, "/")
 }
 
-// numbered links another part of the list on a page of the server.
-func numbered(page int) string { return "?page=" + strconv.Itoa(page) }
-
 // parseTemplates returns the templates of the pages, and their layout. Static pages have no server to ask.
 func parseTemplates(link linker, numbered func(page int) string, static bool) (*template.Template, error) {
 	return template.New("").Funcs(template.FuncMap{

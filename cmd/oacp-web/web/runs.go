@@ -36,8 +36,6 @@ type Runs struct {
 	Repositories []string
 }
 
-func (r Runs) all() ([]bridge.Run, error) { return bridge.Runs(r.Root, r.Repositories...) }
-
 // runPages are the pages of runs.
 type runPages struct{ *Server }
 
@@ -47,7 +45,10 @@ func (s runPages) route() {
 	s.handle("GET /runs/a/{agent}", s.page(s.agentTurnsPage))
 	s.handle("GET /runs/a/{agent}/{chart}", s.serveChart(s.agentTurns))
 	s.handle("GET /runs/p/{repository}/{id}", s.page(s.runPage))
-	s.handle("GET /runs/p/{repository}/{id}/{chart}", s.serveChart(s.runTurns))
+	s.handle("GET /runs/p/{repository}/{id}/{chart}", s.serveChart(func(r *http.Request) (turnTable, error) {
+		v, err := s.run(r)
+		return v.Table, err
+	}))
 }
 
 // A turnRow is a turn in a table.
@@ -255,11 +256,6 @@ func (s runPages) run(r *http.Request) (runView, error) {
 		return runView{}, cmp.Or(err, noRun)
 	}
 	return s.view(r, all[at]), nil
-}
-
-func (s runPages) runTurns(r *http.Request) (turnTable, error) {
-	v, err := s.run(r)
-	return v.Table, err
 }
 
 func (s runPages) runPage(r *http.Request) (p page, err error) {

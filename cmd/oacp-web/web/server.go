@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"io/fs"
 	"net/http"
+	"strconv"
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/mailbox"
@@ -51,10 +52,10 @@ type Server struct {
 // New returns the server of a workspace, which the caller closes after it.
 func New(w *mailbox.Workspace, options Options) (*Server, error) {
 	s := &Server{w: w, options: options, project: project.Name(w), mux: http.NewServeMux(), boxes: boxes{w: w}}
-	s.index = search.New(w, func() ([]bridge.Run, error) { return s.options.Runs.all() })
+	s.index = search.New(w, func() ([]bridge.Run, error) { return bridge.Runs(s.options.Runs.Root, s.options.Runs.Repositories...) })
 	s.threads.boxes = &s.boxes
 	var err error
-	if s.templates, err = parseTemplates(fromRoot, numbered, false); err != nil {
+	if s.templates, err = parseTemplates(fromRoot, func(page int) string { return "?page=" + strconv.Itoa(page) }, false); err != nil {
 		return nil, err
 	}
 	if s.options.Person != "" {
@@ -88,7 +89,7 @@ func (s *Server) route() error {
 	s.handle("GET /events", s.serveEvents)
 	s.handle("GET /{$}", s.page(s.homePage))
 	s.handle("GET /search", s.page(s.searchPage))
-	s.handle("GET /c/{id}", s.page(s.conversationPage))
+	s.handle("GET /c/{id}", s.page(func(r *http.Request) (page, error) { return s.discussion(r, nil) }))
 	s.handle("GET /m/{id}", s.page(s.messagePage))
 	s.handle("GET /m/{id}/json", s.serveJSON)
 	s.handle("POST /m/{id}/reply", s.reply)
