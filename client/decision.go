@@ -78,6 +78,7 @@ func FindOption(m *schema.Message, text string) (Option, error) {
 // Take makes the answer one of the options of the message.
 func (a *Answer) Take(request *schema.Message, o Option) error {
 	a.Choose, a.taken = "", true
+	a.Final, a.Decline = a.Final || o.Final, o.Declines
 	isEmpty := strings.TrimSpace(a.BodyText()) == ""
 	switch {
 	case a.Acknowledge && !o.Acknowledges:
@@ -92,6 +93,6 @@ func (a *Answer) Take(request *schema.Message, o Option) error {
 	case isEmpty:
 		a.Body = schema.TextValue(o.Label + ".")
 	}
-	a.Type, a.Final, a.Decline = o.Type, a.Final || o.Final, o.Declines
+	a.Type = o.Type
 	return nil
 }

@@ -69,6 +69,27 @@ func TestRecallAfterHook(t *testing.T) {
 	}
 }
 
+// TestReturnedAfterHook checks that a message that was returned after a hook had shown it stays new to the agent, whatever the
+// session does then, and that the session is not told that it owes an answer.
+func TestReturnedAfterHook(t *testing.T) {
+	t.Parallel()
+	for _, event := range []string{PostToolUse, Stop, UserPromptSubmit} {
+		h := newHooks(t, Claude)
+		m := h.ask("m001")
+		h.arrive(m)
+		h.wantNamed(h.on("s", SessionStart), "m001")
+		if err := track.Return(h.Workspace, h.Agent, track.Holder{}, false, track.KeyOf(m)); err != nil {
+			t.Fatal(err)
+		}
+		if text := h.on("s", event) + h.on("s", Stop); text != "" {
+			t.Errorf("%s: the session is told %q", event, text)
+		}
+		if got := h.next(process.Read(startProgram(t).Process.Pid).Process); len(got) != 1 {
+			t.Errorf("%s: next gives %q, want the message that was returned", event, got)
+		}
+	}
+}
+
 // TestOneHolder checks that a message that one of the hooks and the commands of an agent has shown, the others do not show
 // while it lives, and that what a dead one was offered comes again.
 func TestOneHolder(t *testing.T) {

@@ -44,13 +44,13 @@ func (h *Hook) remind(ctx context.Context, dir *durable.Dir, s *Session, e Event
 	for _, r := range owed.Theirs {
 		asked[r.ID] = r.Answer == ""
 	}
-	before := s.Requests
+	before, news := s.Requests, track.NewsOf(h.Workspace, h.Agent)
 	s.Requests = make(map[schema.ID]time.Time)
 	for _, r := range owed.Mine {
 		at, shown := before[r.ID]
 		works := r.Working != nil && !r.Working.Finished
 		switch {
-		case !shown:
+		case !shown, news.HasReturned(r.ID, s.holder()):
 		case works, slices.ContainsFunc(r.Replies, func(reply track.Reply) bool { return asked[reply.ID] }):
 			s.Requests[r.ID] = at
 		default:

@@ -41,6 +41,8 @@ type answering func(an attempt) (code, text string)
 // An attempt is what to answer.
 type attempt struct {
 	text string
+	// choose is a choice to take, without acknowledging the message; the text is then empty.
+	choose string
 	// asks is set for a question back. Otherwise the message leaves the inbox with the answer.
 	asks bool
 }
@@ -84,13 +86,19 @@ func (s *scene) fatal(err error) {
 
 func openCommandLine(s *scene) answering {
 	return func(an attempt) (code, text string) {
-		args := []string{"--as-person", "reply", s.id, "--from", string(s.agent), "--body", an.text, "--json"}
+		args := []string{"--as-person", "reply", s.id, "--from", string(s.agent), "--json"}
+		if an.text != "" {
+			args = append(args, "--body", an.text)
+		}
 		if s.agent == "codex" {
 			args = args[1:]
 		}
-		if an.asks {
+		switch {
+		case an.asks:
 			args = append(args, "--type", "question")
-		} else {
+		case an.choose != "":
+			args = append(args, "--choose", an.choose)
+		default:
 			args = append(args, "--ack")
 		}
 		out, _ := s.command("oacp", args...).Output() // the output has the error
@@ -108,8 +116,12 @@ func openDecide(s *scene) answering {
 	})
 	term.Await("quit>")
 	return func(an attempt) (code, text string) {
-		term.Press("t", "Enter")
-		if term.AwaitAny("text>", "nothing is sent") == "text>" {
+		if an.choose != "" {
+			term.Say(an.choose)
+		} else {
+			term.Press("t", "Enter")
+		}
+		if an.choose == "" && term.AwaitAny("text>", "nothing is sent") == "text>" {
 			term.Say(an.text)
 		}
 		switch term.AwaitAny("nothing is sent", "not sent: ", "nothing more waits") {
@@ -126,7 +138,7 @@ func openMCP(s *scene) answering {
 	client := connectTools(s.t, &mcp.CommandTransport{Command: command})
 	s.t.Cleanup(func() { _ = client.session.Close() })
 	return func(an attempt) (code, text string) {
-		arguments := map[string]any{"message_id": s.id, "body": an.text, "acknowledge": !an.asks}
+		arguments := map[string]any{"message_id": s.id, "body": an.text, "acknowledge": !an.asks && an.choose == "", "choose": an.choose}
 		if an.asks {
 			arguments["type"] = "question"
 		}
@@ -177,7 +189,7 @@ func openWeb(s *scene) answering {
 	_, home := page(http.NewRequestWithContext(ctx, http.MethodGet, base.Scheme+"://"+base.Host+"/", nil))
 	token := hiddenToken.FindStringSubmatch(shown + home)
 	return func(an attempt) (code, text string) {
-		form := url.Values{"text": {an.text}}
+		form := url.Values{"text": {an.text}, "choose": {an.choose}}
 		if len(token) > 1 {
 			form.Set("csrf", token[1])
 		}

@@ -90,6 +90,14 @@ var requests = []request{
 		others:    map[string]outcome{"output of a turn": isAnswered},
 	},
 	{
+		name: "a second choice", send: []string{"--type", "task_request", "--choices", "yes,no"}, attempt: attempt{choose: "no"},
+		meanwhile: func(s *scene) {
+			s.must(s.t, "--as-person", "reply", s.id, "--from", string(s.agent), "--choose", "yes")
+		},
+		want: outcome{code: "already_answered", answers: 1, box: mailbox.Inbox},
+		not:  map[string]string{"output of a turn": "it chooses nothing", "Gas City": "it chooses nothing"},
+	},
+	{
 		name: "an answer to what is answered and acknowledged", meanwhile: func(s *scene) { s.reply("443", "--ack") },
 		want:   outcome{code: "already_answered", answers: 1, box: mailbox.Archive},
 		others: map[string]outcome{"output of a turn": isAnswered},
@@ -161,7 +169,7 @@ func TestFronts(t *testing.T) {
 					r.meanwhile(s)
 				}
 				an := r.attempt
-				if an.text == "" {
+				if an.text == "" && an.choose == "" {
 					an.text = "8080"
 				}
 				code, text := answer(an)

@@ -71,6 +71,8 @@ type Record struct {
 	// Offered are the holders that were given the message, each once. MaySeen is set if one returned it that may have shown it.
 	Offered []Noticed `json:"offered,omitempty"`
 	MaySeen bool      `json:"may_seen,omitempty"`
+	// Returned is set once a holder returned it: from then on, only who was offered it again notices it.
+	Returned bool `json:"returned,omitempty"`
 	// Announced are the holders that were told that there is such a message.
 	Announced []Holder `json:"announced,omitempty"`
 	// Noticed are the sessions and processes that noticed the message, each once, in the order of the facts.
@@ -260,6 +262,9 @@ func (h *History) applyToRecord(rec *Record, f *Fact) {
 	case Answered, Bounced, Unsendable, Acknowledged, Buried:
 		rec.applyAfterOutcome(f)
 	case noted:
+		if rec.Returned && !rec.isOfferedTo(f.holder()) {
+			return // its holder has given it up
+		}
 		rec.addNoticed(Noticed{f.holder(), f.At})
 	case offered, returned, unread, awaitedReply:
 		rec.applyOffer(f)

@@ -139,11 +139,17 @@ func (rec *Record) applyOffer(f *Fact) {
 	case f.Kind == offered:
 		rec.Offered = append(rec.Offered, Noticed{f.holder(), f.At})
 	case !f.Unwritten:
+		rec.Returned = true
 		rec.Noticed = slices.DeleteFunc(rec.Noticed, isOwn)
 		if rec.Working != nil && isOwn(Noticed{Holder: rec.Working.holder()}) {
 			rec.Working = nil
 		}
 	}
+}
+
+// isOfferedTo reports whether the holder was given the message and has not returned it.
+func (rec *Record) isOfferedTo(h Holder) bool {
+	return slices.ContainsFunc(rec.Offered, func(n Noticed) bool { return n.Holder == h || h.replaces(n.Holder) })
 }
 
 // mayBeSeen reports whether the recipient may have seen the message, so that its sender cannot take it back.

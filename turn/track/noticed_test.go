@@ -184,7 +184,13 @@ func TestReturn(t *testing.T) {
 	news := NewsOf(w, "codex")
 	for range 2 {
 		for _, note := range []func() error{
-			func() error { return NoteNoticed(w, "codex", []Key{k}, Noticed{Holder: by}) },
+			func() error {
+				inbox, err := w.List(t.Context(), "codex", schema.Inbox)
+				if err == nil {
+					_, err = Offer(t.Context(), w, "codex", by, inbox, 0, true)
+				}
+				return errors.Join(err, NoteNoticed(w, "codex", []Key{k}, Noticed{Holder: by}))
+			},
 			func() error { return NoteWorking(w, "codex", k, "half done", by) },
 		} {
 			if err := note(); err != nil || news.Has(m) {
@@ -192,6 +198,9 @@ func TestReturn(t *testing.T) {
 			}
 			if err := Return(w, "codex", by, false, k); err != nil || !news.Has(m) {
 				t.Errorf("the message that is returned is not new: %v", err)
+			}
+			if err := NoteNoticed(w, "codex", []Key{k}, Noticed{Holder: by}); err != nil || !news.Has(m) {
+				t.Errorf("the message is not new because of what its holder had noticed before: %v", err)
 			}
 		}
 	}

@@ -81,6 +81,15 @@ func (n *News) Standing(m *schema.Message, to Holder) Standing {
 	return Offered
 }
 
+// HasReturned reports whether a holder that was given a message has it no more, because somebody returned it.
+func (n *News) HasReturned(id schema.ID, from Holder) bool {
+	if n.refresh() != nil {
+		return false
+	}
+	rec := n.state.records[id]
+	return rec != nil && rec.Returned && !rec.isOfferedTo(from)
+}
+
 // record returns what the journal has about a message, or nil.
 func (n *News) record(m *schema.Message) *Record {
 	if n.refresh() != nil || n.state.records[m.ID] == nil { // most messages have no record

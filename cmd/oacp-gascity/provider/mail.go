@@ -187,6 +187,9 @@ var reader = track.Holder{Program: "gascity"}
 func (p *provider) read(id string) (any, error) {
 	m, err := p.only(id)
 	if err == nil && m.file != nil {
+		_, err = track.Offer(p.ctx, p.w, m.agent, reader, []mailbox.Entry{*m.file}, 0, true)
+	}
+	if err == nil && m.file != nil {
 		err = track.NoteNoticed(p.w, m.agent, []track.Key{track.KeyOf(m.message)}, track.Noticed{Holder: reader})
 	}
 	m.Read = true

@@ -79,8 +79,7 @@ func (s *Server) send(ctx context.Context, form *replyForm, choice string) (*cli
 		}
 	}
 	answer := request.Draft()
-	answer.Body, answer.Again = schema.TextValue(form.Text), form.Again
-	answer.Final, answer.Acknowledge = option.Final, form.Pending && option.Acknowledges
+	answer.Body, answer.Again, answer.Acknowledge = schema.TextValue(form.Text), form.Again, form.Pending && option.Acknowledges
 	if err := answer.Take(m, option); err != nil {
 		return nil, err
 	}
