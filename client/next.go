@@ -76,6 +76,16 @@ func (c *Client) Read(ctx context.Context, files []mailbox.Entry) ([]*Request, e
 	return c.requests(given), err
 }
 
+// Display is Read for what stays in sight, such as a page that is loaded again: it records once that the agent has a message. The
+// message stays new to the other fronts of a person.
+func (c *Client) Display(ctx context.Context, files []mailbox.Entry) error {
+	news := track.NewsOf(c.w, c.agent)
+	_, err := c.Read(ctx, slices.DeleteFunc(slices.Clone(files), func(e mailbox.Entry) bool {
+		return e.Err == nil && news.IsOfferedTo(e.Message, c.holder())
+	}))
+	return err
+}
+
 func (c *Client) requests(given []track.Given) (all []*Request) {
 	for _, g := range given {
 		all = append(all, &Request{Message: g.Message, Entry: g.Entry, ShownBefore: g.Before, client: c})

@@ -183,8 +183,9 @@ func (h *History) isTaken(rec *Record, runs bool, now time.Time, ignore func(Hol
 	has := func(n Noticed) bool { // a turn that begins takes the message from a holder that no process stands for
 		return !ignore(n.Holder) && n.lives(later(n.At, h.signs[n.Holder]), now) && (n.Process.PID > 0 || n.At.After(rec.Started))
 	}
+	isOffered := func(n Noticed) bool { return n.Holder != Person && has(n) } // a page that shows it may not be looked at
 	return rec.Working != nil && has(Noticed{rec.Working.holder(), rec.Working.At}) ||
-		slices.ContainsFunc(rec.Offered, has) || slices.ContainsFunc(rec.Noticed, has)
+		slices.ContainsFunc(rec.Offered, isOffered) || slices.ContainsFunc(rec.Noticed, has)
 }
 
 func later(a, b time.Time) time.Time {

@@ -90,6 +90,12 @@ func (n *News) HasReturned(id schema.ID, from Holder) bool {
 	return rec != nil && rec.Returned && !rec.isOfferedTo(from)
 }
 
+// IsOfferedTo reports whether a holder was given a message and has not returned it.
+func (n *News) IsOfferedTo(m *schema.Message, to Holder) bool {
+	rec := n.record(m)
+	return rec != nil && rec.isOfferedTo(to)
+}
+
 // record returns what the journal has about a message, or nil.
 func (n *News) record(m *schema.Message) *Record {
 	if n.refresh() != nil || n.state.records[m.ID] == nil { // most messages have no record

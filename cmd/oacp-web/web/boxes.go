@@ -2,6 +2,7 @@ package web
 
 import (
 	"cmp"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -76,7 +77,7 @@ func newestFirst(a, b string) int {
 
 // read reads the file of a box.
 func (b *boxes) read(agent schema.AgentName, name mailbox.Box, file string) mailbox.Entry {
-	e := mailbox.Entry{Agent: agent, Box: name, Name: file}
+	e := mailbox.Entry{Agent: agent, Box: name, Name: file, Path: filepath.Join(b.w.BoxPath(agent, name), file)}
 	e.Message, _, e.Err = b.w.Read(e)
 	return e
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/http"
 
+	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn/track"
@@ -50,10 +51,12 @@ func (s *Server) discussion(r *http.Request, failed *replyForm) (page, error) {
 			d.Reply = newReplyForm(&views[target])
 		}
 	}
+	var shown []mailbox.Entry
 	from, to := 0, 0
 	d.paging, from, to = pagingOf(r, len(nodes), threadPage)
 	for i := len(nodes) - to; i < len(nodes)-from; i++ {
-		d.Messages = append(d.Messages, views[i].with(nodes[i]))
+		d.Messages, shown = append(d.Messages, views[i].with(nodes[i])), append(shown, nodes[i].Files...)
 	}
+	s.display(r.Context(), shown...)
 	return page{Title: cmp.Or(d.Subject, "Conversation"), Template: "conversation", Content: d}, nil
 }

@@ -75,7 +75,7 @@ func (s *Server) homePage(r *http.Request) (page, error) {
 		}
 		h.Agents = append(h.Agents, a)
 	}
-	h.Conversations = s.latest(agents, &h)
+	h.Conversations = s.latest(r.Context(), agents, &h)
 	return page{Title: "Home", Template: "home", Section: "home", Content: h}, r.Context().Err()
 }
 
@@ -90,11 +90,14 @@ func (s *Server) addWaiting(ctx context.Context, h *home) error {
 	}
 	shown := min(len(entries), mostWaiting)
 	h.More = len(entries) - shown
+	var shownNow []mailbox.Entry
 	for _, e := range entries[:shown] { // again, with their bodies
 		if e = s.boxes.read(s.options.Person, mailbox.Inbox, e.Name); !mailbox.IsGone(e.Err) {
 			h.Waiting = append(h.Waiting, s.viewOf(e, []mailbox.Entry{e}))
+			shownNow = append(shownNow, e)
 		}
 	}
+	s.display(ctx, shownNow...)
 	return nil
 }
 
@@ -134,7 +137,7 @@ func (s *Server) agent(ctx context.Context, name schema.AgentName) (v agentView,
 }
 
 // latest returns the conversations of the newest messages, the last one first.
-func (s *Server) latest(agents []schema.AgentName, h *home) (list []conversationView) {
+func (s *Server) latest(ctx context.Context, agents []schema.AgentName, h *home) (list []conversationView) {
 	type sent struct {
 		agent schema.AgentName
 		file  string
@@ -157,6 +160,7 @@ func (s *Server) latest(agents []schema.AgentName, h *home) (list []conversation
 		}
 	}
 	conversation.Sort(entries, func(e mailbox.Entry) *schema.Message { return e.Message })
+	var shown []mailbox.Entry
 	known := make(map[schema.ConversationID]int)
 	for _, e := range slices.Backward(entries) {
 		id := conversation.Of(e.Message)
@@ -165,6 +169,7 @@ func (s *Server) latest(agents []schema.AgentName, h *home) (list []conversation
 			i = len(list)
 			known[id] = i
 			list = append(list, conversationView{ID: id, Latest: s.viewOf(e, nil)})
+			shown = append(shown, e)
 		}
 		c := &list[i]
 		c.Count++
@@ -174,5 +179,6 @@ func (s *Server) latest(agents []schema.AgentName, h *home) (list []conversation
 			}
 		}
 	}
+	s.display(ctx, shown...)
 	return list
 }

@@ -35,6 +35,7 @@ type tab struct {
 // A rowView is a message in a list.
 type rowView struct {
 	messageView
+	entry mailbox.Entry
 	// File is the name of the file, for one that is not a message.
 	File string
 	// Reason is why it is a dead letter, and Recalled whether its sender took it back.
@@ -81,12 +82,14 @@ func (s *Server) mailboxPage(r *http.Request) (page, error) {
 			continue
 		}
 		var from, to int
+		var shown []mailbox.Entry
 		v.paging, from, to = pagingOf(r, len(names), boxPage)
 		for _, file := range names[from:to] {
 			if row, ok := s.row(in, file); ok {
-				v.Rows = append(v.Rows, row)
+				v.Rows, shown = append(v.Rows, row), append(shown, row.entry)
 			}
 		}
+		s.display(r.Context(), shown...)
 	}
 	if v.State, err = s.agent(r.Context(), in.agent); err != nil {
 		return page{}, err
@@ -112,7 +115,7 @@ func (s *Server) row(in box, file string) (row rowView, ok bool) {
 	if mailbox.IsGone(e.Err) {
 		return row, false
 	}
-	row = rowView{messageView: s.viewOf(e, []mailbox.Entry{e})}
+	row = rowView{messageView: s.viewOf(e, []mailbox.Entry{e}), entry: e}
 	if e.Err != nil {
 		row.File = file
 	}

@@ -65,6 +65,29 @@ func (s *Server) viewOf(e mailbox.Entry, files []mailbox.Entry) (v messageView) 
 	return v
 }
 
+// display records that the person is shown those of the messages that are in her inbox, before a page shows their text: from
+// then on, nobody takes them back. The entries may be other files of the messages.
+func (s *Server) display(ctx context.Context, entries ...mailbox.Entry) {
+	person, err := s.person()
+	if err != nil || s.shown != nil {
+		return // nobody looks
+	}
+	pending, err := s.boxes.names(s.options.Person, mailbox.Inbox)
+	var files []mailbox.Entry
+	for _, e := range entries {
+		if e.Err != nil || e.Message == nil || !e.Message.IsFor(s.options.Person) || !slices.Contains(pending, e.Name) {
+			continue
+		}
+		file := s.boxes.read(s.options.Person, mailbox.Inbox, e.Name)
+		if file.Err == nil && file.Message.ID == e.Message.ID {
+			files = append(files, file)
+		}
+	}
+	if err = cmp.Or(err, person.Display(ctx, files)); err != nil {
+		s.options.Warn(fmt.Errorf("a page shows messages that others may take back: %w", err))
+	}
+}
+
 // verdict returns the worst verdict of the recipients on a signature, empty if there is none.
 func verdict(w *mailbox.Workspace, auth string, files []mailbox.Entry) (worst signing.Verdict) {
 	if auth == "" {
@@ -129,6 +152,7 @@ func (s *Server) messagePage(r *http.Request) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
+	s.display(r.Context(), node.Files...)
 	v := single{messageView: s.viewOf(node.Entry, node.Files).with(node)}
 	for _, name := range schema.FieldNames() {
 		text, _ := node.Message.TextField(name)
@@ -165,10 +189,14 @@ func (s *Server) node(ctx context.Context, id string) (track.Node, error) {
 
 // serveFile serves the bytes of a file that may be shown.
 func (s *Server) serveFile(w http.ResponseWriter, r *http.Request, e mailbox.Entry) {
-	_, data, err := s.w.Read(e)
+	m, data, err := s.w.Read(e)
 	if data == nil {
 		s.fail(w, r, err)
 		return
+	}
+	if e.Err = err; err == nil {
+		e.Message = m
+		s.display(r.Context(), e)
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	_, _ = w.Write(data) // the client may be gone
@@ -198,6 +226,7 @@ func (s *Server) serveJSON(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
+	s.display(r.Context(), node.Files...)
 	w.Header().Set("Content-Type", "application/json")
 	err = command.WriteJSON(w, struct {
 		Message    *schema.Message  `json:"message"`

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/search"
 )
 
@@ -93,9 +94,11 @@ func (s *Server) search(ctx context.Context, v *searchView, after string) error 
 		told := problemOf(err)
 		v.Stale = &told
 	}
+	var shown []mailbox.Entry
 	for _, hit := range found.Hits {
-		v.Hits = append(v.Hits, s.hitViewOf(hit))
+		v.Hits, shown = append(v.Hits, s.hitViewOf(hit)), append(shown, hit.Entry)
 	}
+	s.display(ctx, shown...)
 	if found.Next != "" {
 		v.Next = "?" + url.Values{"q": {v.Query}, "after": {found.Next}}.Encode()
 	}
