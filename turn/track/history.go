@@ -262,9 +262,6 @@ func (h *History) applyToRecord(rec *Record, f *Fact) {
 	case Answered, Bounced, Unsendable, Acknowledged, Buried:
 		rec.applyAfterOutcome(f)
 	case noted:
-		if rec.Returned && !rec.isOfferedTo(f.holder()) {
-			return // its holder has given it up
-		}
 		rec.addNoticed(Noticed{f.holder(), f.At})
 	case offered, returned, unread, awaitedReply:
 		rec.applyOffer(f)

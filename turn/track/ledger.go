@@ -199,6 +199,7 @@ func later(a, b time.Time) time.Time {
 func (rec *Record) addNoticed(by Noticed) {
 	i := slices.IndexFunc(rec.Noticed, func(n Noticed) bool { return n.Holder == by.Holder })
 	switch {
+	case rec.Returned && !rec.isOfferedTo(by.Holder): // it was given up
 	case i < 0:
 		rec.Noticed = append(rec.Noticed, by)
 	case !rec.Noticed[i].At.After(rec.Started):
