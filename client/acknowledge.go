@@ -69,11 +69,11 @@ func AcknowledgeAll(ctx context.Context, w *mailbox.Workspace, caller Caller, en
 }
 
 // Pending returns the file in the agent's inbox of that id or name. The error is a *RecalledError if the sender took the
-// message back.
+// message back, and matches *mailbox.HeldError for one that the agent does not read.
 func (c *Client) Pending(ctx context.Context, idOrName string) (mailbox.Entry, error) {
 	e, err := c.w.Pending(ctx, idOrName, c.agent)
 	if gone, ok := errors.AsType[*mailbox.NotPendingError](err); ok {
-		err = cmp.Or(track.CheckRecalled(c.w, c.agent, gone.Elsewhere), err)
+		err = cmp.Or(track.CheckRecalled(c.w, c.agent, gone.Elsewhere), c.checkHeld(ctx, gone.ID), err)
 		if isSender := slices.ContainsFunc(gone.Elsewhere, func(e mailbox.Entry) bool {
 			return e.Message != nil && e.Message.From == c.agent && !e.Message.IsFor(c.agent)
 		}); isSender {
@@ -81,6 +81,15 @@ func (c *Client) Pending(ctx context.Context, idOrName string) (mailbox.Entry, e
 		}
 	}
 	return e, err
+}
+
+// checkHeld returns a *mailbox.HeldError if the agent has the message in its inbox and does not read it.
+func (c *Client) checkHeld(ctx context.Context, id schema.ID) error {
+	files, err := mailbox.HeldCopies(ctx, c.w, id, c.agent)
+	if err == nil && len(files) > 0 {
+		err = files[0].Err
+	}
+	return err
 }
 
 // held is the copy of a message in the agent's inbox.
@@ -105,9 +114,13 @@ func (c *Client) findHeld(ctx context.Context, idOrName string) (held, error) {
 
 // hasHandled reports whether the agent had a message that has left its inbox, and did not give it up.
 func (c *Client) hasHandled(gone *mailbox.NotPendingError) bool {
-	isDeadLetter := func(e mailbox.Entry) bool { return e.Agent == c.agent && e.Box == mailbox.DeadLetters }
 	isForAgent := func(e mailbox.Entry) bool { return e.Message != nil && e.Message.IsFor(c.agent) }
-	return slices.ContainsFunc(gone.Elsewhere, isForAgent) && !slices.ContainsFunc(gone.Elsewhere, isDeadLetter)
+	return slices.ContainsFunc(gone.Elsewhere, isForAgent) && !c.gaveUp(gone)
+}
+
+// gaveUp reports whether the message is a dead letter of the agent.
+func (c *Client) gaveUp(gone *mailbox.NotPendingError) bool {
+	return slices.ContainsFunc(gone.Elsewhere, func(e mailbox.Entry) bool { return e.Agent == c.agent && e.Box == mailbox.DeadLetters })
 }
 
 // acknowledge takes the message out of the inbox.

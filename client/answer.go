@@ -148,10 +148,12 @@ func (r *Request) Prepare(ctx context.Context, a Answer) (*Prepared, error) {
 	}
 	if a.Acknowledge {
 		held, err := r.client.findHeld(ctx, string(r.Message.ID))
-		if err != nil {
-			return nil, err
+		if gone, ok := errors.AsType[*mailbox.NotPendingError](err); !ok || !r.client.gaveUp(gone) { // of a dead letter, nothing is left to do
+			if err != nil {
+				return nil, err
+			}
+			p.held = &held
 		}
-		p.held = &held
 	}
 	return p, p.check(ctx, a.Source)
 }

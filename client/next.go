@@ -130,7 +130,7 @@ func keysOf(requests []*Request) (keys []track.Key) {
 // ReturnMessage makes a pending message new again, even if another process has it. A person who has read the mail of an agent
 // so leaves it to the agent.
 func (c *Client) ReturnMessage(ctx context.Context, id string) (*schema.Message, error) {
-	e, err := c.w.Pending(ctx, id, c.agent)
+	e, err := c.Pending(ctx, id)
 	if err == nil {
 		err = e.Err
 	}

@@ -167,6 +167,9 @@ func Recall(ctx context.Context, w *Workspace, m *schema.Message, agent schema.A
 	}
 	entries, err := Copies(ctx, w, m.ID, agent, Inbox)
 	if err == nil && len(entries) == 0 {
+		entries, err = HeldCopies(ctx, w, m.ID, agent)
+	}
+	if err == nil && len(entries) == 0 {
 		err = fmt.Errorf("message %s is not in the inbox of %s: %w", m.ID, agent, fs.ErrNotExist)
 	}
 	for _, e := range entries {

@@ -37,6 +37,9 @@ func (e *HeldError) Explain() (code, hint string) {
 		e.Remedy(), visible.ShellCommand(filepath.Base(e.Path)), e.Agent)
 }
 
+// Precedes says that a message which is held matters more than that it was not found because of it.
+func (e *HeldError) Precedes() {}
+
 // Remedy says what lets the agent read the message.
 func (e *HeldError) Remedy() string {
 	switch {

@@ -44,11 +44,15 @@ func (k *worker) workOn(ctx context.Context, held claim, it *item, do action) ou
 		return outcome{item: it, failure: err}
 	}
 	rec, _ := k.journal.Get(it.Key)
-	if !rec.Started.IsZero() && do != finish { // its turn may have answered or asked back, and not ended well
+	if do != finish { // its turn may have answered or asked back, and not ended well; and nobody does what the agent has answered or declined
+		rec.Envelope = it.Envelope
 		slot, err := k.slot(&rec)
 		if err == nil && slot.Answer != nil {
 			f := track.Succeeded.About(&rec)
-			f.Reason = "the agent answered with " + slot.Answer.ID.Short() + ", and then its turn did not end well"
+			f.Reason = "the agent answered with " + slot.Answer.ID.Short()
+			if !rec.Started.IsZero() {
+				f.Reason += ", and then its turn did not end well"
+			}
 			if err = k.journal.Append(f, true); err == nil {
 				return k.conclude(it)
 			}

@@ -309,7 +309,7 @@ type goneError string
 
 func (e goneError) Error() string { return string(e) }
 
-// checkWaits returns a goneError unless the message still waits for the person.
+// checkWaits returns a goneError if the message was taken back or answered meanwhile.
 func (s *decision) checkWaits() error {
 	_, err := s.w.Pending(s.ctx, string(s.message.ID), s.agent)
 	if _, gone := errors.AsType[*mailbox.NotPendingError](err); !gone {
@@ -325,7 +325,7 @@ func (s *decision) checkWaits() error {
 			return goneError(fmt.Sprintf("handled meanwhile: %s answered with %s", s.agent, p.Answer.Short()))
 		}
 	}
-	return cmp.Or(err, error(goneError("handled meanwhile")))
+	return err // it was acknowledged, which is no answer
 }
 
 // ask reads a line.

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/oacp-go/oacp/client"
 	"github.com/oacp-go/oacp/internal/staging"
 	"github.com/oacp-go/oacp/internal/testing/check"
@@ -119,6 +121,10 @@ var requests = []request{
 		name: "an answer to a recalled message", meanwhile: func(s *scene) { takeBackFrom(s.t, s.session, s.id, s.agent) },
 		want: outcome{code: "recalled", box: mailbox.DeadLetters},
 		not:  map[string]string{"output of a turn": "once a turn has begun, a recall comes too late"},
+	},
+	{
+		name: "an answer to what was acknowledged meanwhile", meanwhile: func(s *scene) { s.must(s.t, "--as-person", "ack", s.id, "--agent", string(s.agent)) },
+		want: isAnswered, not: map[string]string{"Gas City": "it says that the message is archived"},
 	},
 	{name: "an answer to an expired message", sent: (*scene).expire, want: isAnswered, not: outside},
 	{
@@ -353,6 +359,51 @@ func TestFrontsOfPersons(t *testing.T) {
 				t.Errorf("%v: %s", err, out)
 			}
 			if got, want := s.outcome(), (outcome{box: mailbox.Inbox}); got != want {
+				t.Errorf("got %+v, want %+v", got, want)
+			}
+		})
+	}
+}
+
+// TestFrontsOfHeld asks for everything that a verb can do with a message which its recipient does not read, and with one that
+// its sender took back: each front names the same reason, and the message stays where it is.
+func TestFrontsOfHeld(t *testing.T) {
+	t.Parallel()
+	commands := [][]string{{"reply", "ID", "--body", "8080", "--from"}, {"ack", "ID", "--agent"}, {"working", "ID", "--agent"}, {"return", "ID", "--agent"}}
+	tools := []string{"reply_message", "acknowledge_message", "report_working"}
+	for code, state := range map[string]struct {
+		happen func(*scene)
+		box    mailbox.Box
+	}{
+		"held":     {func(s *scene) { s.enforces("codex") }, mailbox.Inbox},
+		"recalled": {func(s *scene) { takeBackFrom(s.t, s.session, s.id, s.agent) }, mailbox.DeadLetters},
+	} {
+		t.Run(code, func(t *testing.T) {
+			s := newScene(t, "codex", request{})
+			state.happen(s)
+			for _, args := range commands {
+				args = append(slices.Clone(args), "codex", "--json")
+				args[1] = s.id
+				out, _ := s.command("oacp", args...).Output() // the output has the error
+				var answer struct{ Code string }
+				if err := json.Unmarshal(out, &answer); err != nil || answer.Code != code {
+					t.Errorf("%s: %s (%v), want the code %s", args[0], out, err, code)
+				}
+			}
+			client := connectTools(t, &mcp.CommandTransport{Command: s.command("oacp-mcp", "--agent", "codex")})
+			t.Cleanup(func() { _ = client.session.Close() })
+			for _, tool := range tools {
+				arguments := map[string]any{"message_id": s.id}
+				if tool == "reply_message" {
+					arguments["body"] = "8080"
+				}
+				answer, err := client.session.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: arguments})
+				s.fatal(err)
+				if text := answer.Content[0].(*mcp.TextContent).Text; !answer.IsError || !strings.HasPrefix(text, code+": ") {
+					t.Errorf("%s: %s, want the code %s", tool, text, code)
+				}
+			}
+			if got, want := s.outcome(), (outcome{box: state.box}); got != want {
 				t.Errorf("got %+v, want %+v", got, want)
 			}
 		})

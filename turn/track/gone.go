@@ -68,9 +68,10 @@ func (p *Progress) trackGone(t *tracker, m *schema.Message, rec *Record, places 
 func (p *Progress) bury(t *tracker, m *schema.Message, reason mailbox.DeadLetterReason) {
 	p.Stage, p.Reason, p.Attempts = StageDead, reason.Reason, reason.Attempts
 	switch {
-	case reason.RecalledBy == "":
-	case p.Answer != "": // on another machine, the recipient had noticed it
+	case p.Answer != "": // since then or, of one that was taken back, on another machine
+		p.Reason = ""
 		p.answered()
+	case reason.RecalledBy == "":
 	case mailbox.MayBeElsewhere(t.w, m):
 		p.Recall = &RecallRequest{At: reason.At.Time()}
 		fallthrough

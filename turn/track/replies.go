@@ -51,7 +51,7 @@ func (r Reply) Asked() string {
 // Said returns, in words that follow the stage, what the recipient said about its work and asked back, and what became of a request
 // to take the message back.
 func (p Progress) Said(now time.Time) (text string) {
-	if p.Working != nil && (p.Stage == StageWorking || p.Stage == StageNoticed) {
+	if p.Working != nil && slices.Contains([]Stage{StageWorking, StageNoticed, StageExpired}, p.Stage) {
 		text = p.Working.Said(now)
 	}
 	for i, r := range p.Replies {

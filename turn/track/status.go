@@ -120,7 +120,7 @@ func statusOf(ctx context.Context, w *mailbox.Workspace, name schema.AgentName) 
 			}
 		}
 		s.count(e, p)
-		if p.Stage == StageWorking && state.record(e.Message).saysWorking() {
+		if (p.Stage == StageWorking || p.Stage == StageExpired) && state.record(e.Message).saysWorking() {
 			s.Working = append(s.Working, WorkingOn{p.ID, e.Message.Subject, *p.Working})
 		}
 	}

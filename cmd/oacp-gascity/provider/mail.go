@@ -198,13 +198,14 @@ func (p *provider) read(id string) (any, error) {
 
 func (p *provider) markUnread(id string) (any, error) {
 	m, err := p.only(id)
-	if err == nil && m.file == nil {
-		err = failure.WithHint(fmt.Errorf("message %s is archived", m.message.ID), "oacp restore returns it")
-	}
 	if err != nil {
 		return nil, err
 	}
-	return nil, track.Return(p.w, m.agent, track.Holder{}, false, track.KeyOf(m.message))
+	c, err := client.As(p.w, m.agent, p.Caller())
+	if err == nil {
+		_, err = c.ReturnMessage(p.ctx, string(m.message.ID))
+	}
+	return nil, err
 }
 
 // archive acknowledges the message. Gas City recognizes the last two words of the error.

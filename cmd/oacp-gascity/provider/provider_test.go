@@ -195,7 +195,7 @@ func TestOperations(t *testing.T) {
 	for _, id := range []string{one.ID, two.ID} {
 		c.fails("already archived", "", "archive", id)
 		c.fails("already archived", "", "delete", id)
-		c.fails("archived", "", "mark-unread", id)
+		c.fails("is in the archive", "", "mark-unread", id)
 		c.do("", "mark-read", id)
 		if got := decode[mail](c, c.do("", "read", id)); got.ID != id || !got.Read {
 			t.Errorf("an archived mail is %+v", got)

@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/client"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
@@ -39,11 +40,11 @@ func (s *Server) checkThere() error {
 // statusOf returns the HTTP status of an error.
 func statusOf(err error) int {
 	switch {
-	case is[*mailbox.NotFoundError](err), is[*mailbox.UnknownAgentError](err), is[*mailbox.ShortIDError](err), errors.Is(err, mailbox.ErrNoCopy), errors.Is(err, bridge.ErrNoRun):
-		return http.StatusNotFound
 	case is[*mailbox.HeldError](err):
 		return http.StatusForbidden
-	case is[*track.AnsweredError](err), is[*track.BusyError](err), is[*mailbox.NotPendingError](err), is[*mailbox.AmbiguousError](err):
+	case is[*mailbox.NotFoundError](err), is[*mailbox.UnknownAgentError](err), is[*mailbox.ShortIDError](err), errors.Is(err, mailbox.ErrNoCopy), errors.Is(err, bridge.ErrNoRun):
+		return http.StatusNotFound
+	case is[*client.RecalledError](err), is[*track.AnsweredError](err), is[*track.BusyError](err), is[*mailbox.NotPendingError](err), is[*mailbox.AmbiguousError](err):
 		return http.StatusConflict
 	case is[*schema.NoChoiceError](err), slices.Contains([]string{failure.CodeUsage, "invalid_message", "secret"}, failure.Of(err).Code):
 		return http.StatusUnprocessableEntity
