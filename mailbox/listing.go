@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/validate"
 )
 
 // Entry is a message file in a mailbox.
@@ -68,16 +67,6 @@ func (w *Workspace) ListNamed(ctx context.Context, agent schema.AgentName, box B
 func Copies(ctx context.Context, w *Workspace, id schema.ID, agent schema.AgentName, box Box) ([]Entry, error) {
 	return w.ListNamed(ctx, agent, box, func(name string) bool { return mayHold(string(id), name) },
 		func(e *Entry) bool { return e.Message != nil && e.Message.ID == id })
-}
-
-// HeldCopies returns the files of a message in the inbox of an agent that are held.
-func HeldCopies(ctx context.Context, w *Workspace, id schema.ID, agent schema.AgentName) ([]Entry, error) {
-	held, err := w.ListNamed(ctx, agent, Inbox, func(name string) bool { return mayHold(string(id), name) }, func(e *Entry) bool { return e.IsHeld() })
-	return slices.DeleteFunc(held, func(e Entry) bool {
-		data, _ := ReadUnscreened(w, e)
-		m, _ := validate.Decode(data)
-		return m == nil || m.ID != id
-	}), err
 }
 
 // isThere reports whether the file did not vanish.

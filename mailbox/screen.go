@@ -2,10 +2,12 @@ package mailbox
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
@@ -170,4 +172,14 @@ func (e *Entry) IsHeld() bool { return isHeld(e.Err) }
 func isHeld(err error) bool {
 	_, held := errors.AsType[*HeldError](err)
 	return held
+}
+
+// HeldCopies returns the files of a message in the inbox of an agent that are held.
+func HeldCopies(ctx context.Context, w *Workspace, id schema.ID, agent schema.AgentName) ([]Entry, error) {
+	held, err := w.ListNamed(ctx, agent, Inbox, func(name string) bool { return mayHold(string(id), name) }, func(e *Entry) bool { return e.IsHeld() })
+	return slices.DeleteFunc(held, func(e Entry) bool {
+		data, _ := ReadUnscreened(w, e)
+		m, _ := validate.Decode(data)
+		return m == nil || m.ID != id
+	}), err
 }
