@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/live"
@@ -95,7 +96,8 @@ func (c statusCall) status(w *mailbox.Workspace) error {
 		return c.showProgress(w, c.words[0])
 	}
 	statuses, err := statusesOf(c.ctx, w)
-	if _, err = warnUnreadable(err, c.Streams); err != nil {
+	unreadable, err := mailbox.SplitUnreadable(err)
+	if err != nil {
 		return err
 	}
 	left := leftOut(c.call, w)
@@ -104,7 +106,7 @@ func (c statusCall) status(w *mailbox.Workspace) error {
 	if repository != nil {
 		synced, _ = repository.LastSync()
 	}
-	return c.answer(struct {
+	err = c.answer(struct {
 		envelope
 		Agents   []agentStatus     `json:"agents"`
 		LeftOut  []gitmail.LeftOut `json:"left_out,omitempty"`
@@ -116,6 +118,13 @@ func (c statusCall) status(w *mailbox.Workspace) error {
 			c.Printf("last sync with %s: %s ago\n", visible.Line(repository.Settings().Name()), spelling.Age(synced, c.Now()))
 		}
 	})
+	switch {
+	case err != nil || unreadable == nil:
+		return err
+	case c.asJSON: // it has the reasons
+		return &failure.StatusError{Status: 1}
+	}
+	return unreadable
 }
 
 // leftOut returns the agents of other machines that the workspace leaves out.
