@@ -331,7 +331,7 @@ func BenchmarkMachines(b *testing.B) {
 				for _, m := range n.machines {
 					for _, service := range []string{"upload-pack", "receive-pack"} {
 						script := writeScript(b, filepath.Join(n.dir, service), fmt.Sprintf("sleep %v; exec git-%s \"$@\"", benchLatency.Seconds(), service))
-						n.git(m.dir, "config", "remote.oacp."+strings.ReplaceAll(service, "-", ""), script)
+						n.git(m.clone, "config", "remote.oacp."+strings.ReplaceAll(service, "-", ""), script)
 					}
 				}
 				start := time.Now()

@@ -83,7 +83,7 @@ func (r *race) protectRemote() {
 	for _, service := range []string{"upload-pack", "receive-pack"} {
 		script := writeScript(r.t, filepath.Join(r.dir, service), "unset "+orphans.Variable+"; exec git "+service+` "$@"`)
 		for _, m := range r.machines {
-			r.git(m.dir, "config", "remote.oacp."+strings.ReplaceAll(service, "-", ""), script)
+			r.git(m.clone, "config", "remote.oacp."+strings.ReplaceAll(service, "-", ""), script)
 		}
 	}
 }

@@ -61,7 +61,7 @@ func TestRemoteReturns(t *testing.T) {
 	r := there.send("codex", "claude")
 	there.sync()
 	script := writeScript(t, filepath.Join(n.dir, "fail-once"), `if mkdir "$0.failed" 2>/dev/null; then exit 1; fi; exec git upload-pack "$@"`)
-	n.git(here.dir, "config", "remote.oacp.uploadpack", script)
+	n.git(here.clone, "config", "remote.oacp.uploadpack", script)
 	here.sync()
 	if _, err := os.Stat(script + ".failed"); err != nil {
 		t.Errorf("the remote never failed: %v", err)
@@ -78,7 +78,7 @@ func TestSurvivingFetch(t *testing.T) {
 	there.sync()
 	lock := filepath.Join(here.dir, ".git/refs/remotes/oacp/mail.lock")
 	once := filepath.Join(n.dir, "once")
-	n.git(here.dir, "config", "remote.oacp.uploadpack", writeScript(t, filepath.Join(n.dir, "upload-pack"),
+	n.git(here.clone, "config", "remote.oacp.uploadpack", writeScript(t, filepath.Join(n.dir, "upload-pack"),
 		"if mkdir '"+once+"' 2>/dev/null; then : >'"+lock+"'; else rm -f '"+lock+"'; fi; exec git-upload-pack \"$@\""))
 	here.sync()
 	here.want("claude", mailbox.Inbox, r)
@@ -96,7 +96,7 @@ func TestRemoteHangs(t *testing.T) {
 			n.settle()
 			here := n.machines[0]
 			script := writeScript(t, filepath.Join(n.dir, "hang"), "sleep 1000")
-			n.git(here.dir, "config", "remote.oacp."+service, script)
+			n.git(here.clone, "config", "remote.oacp."+service, script)
 			r := here.send("claude", "codex")
 			ended := make(chan error, 1)
 			go func() {
@@ -111,7 +111,7 @@ func TestRemoteHangs(t *testing.T) {
 			case <-time.After(time.Minute):
 				t.Fatal("a sync with half a second goes on after a minute")
 			}
-			n.git(here.dir, "config", "--unset", "remote.oacp."+service)
+			n.git(here.clone, "config", "--unset", "remote.oacp."+service)
 			n.settle()
 			n.machines[1].want("codex", mailbox.Inbox, r)
 		})
