@@ -280,10 +280,7 @@ func (x *ledgerWalk) step() {
 	x.compare(acts)
 }
 
-var (
-	shownBy  = regexp.MustCompile(`Message (\w+) from`)
-	toolCode = regexp.MustCompile(`"text":"([a-z_]+): `)
-)
+var shownBy = regexp.MustCompile(`Message (\w+) from`)
 
 // understand reads what a process printed.
 func (x *ledgerWalk) understand(a *act) {
