@@ -85,7 +85,7 @@ func TestDecideMeanwhile(t *testing.T) {
 	second := ask("Two?")
 	c.must(t, "--as-person", "ack", first, "--agent", "anna")
 	term.Press("a", "Enter")
-	term.Await("handled meanwhile; nothing is sent", "2 of 2", "Two?")
+	term.Await("acknowledged: "+schema.ID(first).Short(), "2 of 2", "Two?")
 	term.Press("t", "Enter")
 	term.Await("text>")
 	takeBack(t, c, second)
