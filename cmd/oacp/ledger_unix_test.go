@@ -26,23 +26,29 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// ledgerSeed is the environment variable with the only seed that TestLedger walks.
-const ledgerSeed = "OACP_LEDGER_SEED"
+// ledgerSeed and ledgerSeeds are the environment variables with the only seed that TestLedger walks, and with the number of
+// seeds that it chooses at random.
+const (
+	ledgerSeed  = "OACP_LEDGER_SEED"
+	ledgerSeeds = "OACP_LEDGER_SEEDS"
+)
 
 // TestLedger has three agents do at random what they can with their mail, through several fronts at the same time, and kills
 // some of the processes. A model says in which states each message can be after that: one living holder, one answer, no recall of what
-// was given, nothing noticed that was not shown. With -thorough, it walks hundreds of seeds.
+// was given, nothing noticed that was not shown. Seeds fix the choices, not the moments.
 func TestLedger(t *testing.T) {
 	t.Parallel()
-	seeds := 3
-	if *thorough {
-		seeds = 300
+	seeds := []uint64{1, 2, 3}
+	if seed, err := strconv.ParseUint(os.Getenv(ledgerSeed), 10, 64); err == nil {
+		seeds = []uint64{seed}
 	}
-	for range seeds {
-		seed := rand.Uint64() >> 32
-		if text := os.Getenv(ledgerSeed); text != "" {
-			seed, _ = strconv.ParseUint(text, 10, 64)
+	if number, err := strconv.Atoi(os.Getenv(ledgerSeeds)); err == nil {
+		seeds = make([]uint64, number)
+		for i := range seeds {
+			seeds[i] = rand.Uint64() >> 32
 		}
+	}
+	for _, seed := range seeds {
 		if !t.Run(fmt.Sprint(seed), func(t *testing.T) { walkLedger(t, seed) }) {
 			return
 		}

@@ -246,8 +246,8 @@ func (a *act) onTurn(l *letter, began, mayBeOther bool) effect {
 	if began && !mayBeOther {
 		return turn.orLess(stop)[1:] // it began
 	}
-	// It may finish what an earlier runner has left.
-	rest := effect{{sendText, conclude}, {conclude}}
+	// It may finish what an earlier runner has left, and what has its answer gets no turn.
+	rest := effect{{sendText, conclude}, {conclude}, {hasAnswer, acknowledge}}
 	if a.killed || a.status != "0" || began {
 		return append(turn.orLess(stop), rest.orLess(stop)...)
 	}
