@@ -271,7 +271,7 @@ func TestOnceToAll(t *testing.T) {
 	}
 }
 
-// TestForgedOnce checks that a key sends nothing that somebody else wrote into the journal.
+// TestForgedOnce checks that Once sends no message that another program wrote to the journal.
 func TestForgedOnce(t *testing.T) {
 	t.Parallel()
 	dir, home := t.TempDir(), t.TempDir()

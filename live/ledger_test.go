@@ -82,7 +82,7 @@ func TestReturnedAfterHook(t *testing.T) {
 			t.Fatal(err)
 		}
 		if text := h.on("s", event) + h.on("s", Stop); text != "" {
-			t.Errorf("%s: the session is told %q", event, text)
+			t.Errorf("%s: the hook says %q, want nothing", event, text)
 		}
 		if got := h.next(process.Read(startProgram(t).Process.Pid).Process); len(got) != 1 {
 			t.Errorf("%s: next gives %q, want the message that was returned", event, got)

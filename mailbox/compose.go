@@ -118,9 +118,9 @@ func (w *Workspace) CheckSeal(draft *schema.Message, asked bool) error {
 	return err
 }
 
-// ErrNotSealed is returned for a draft of a sender who signs that others may have written.
+// ErrNotSealed is returned for a draft without the seal of its sender, who signs messages.
 var ErrNotSealed = failure.New("not_sealed", "waited to be sent without the signature that it would get",
-	"somebody else wrote it into the journal, or the keys of its sender have changed; it is not sent")
+	"it is not sent: another program wrote it to the journal, or its sender's keys have changed")
 
 func checkAgent(w *Workspace, agent schema.AgentName, others []schema.AgentName, create bool) error {
 	switch {

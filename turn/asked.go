@@ -74,8 +74,8 @@ func (r *Runner) findAnswers(it *item) {
 	it.heard = len(it.answers) > 0
 }
 
-// hasEnded reports whether an item need not wait any more, although no answer is in the inbox: somebody has answered the message
-// itself, or one of the questions has another end.
+// hasEnded reports whether an item can stop waiting although no answer is in the inbox: the message itself is answered, or no
+// answer to one of the questions can come.
 func (r *Runner) hasEnded(it *item) bool {
 	rec, _ := r.journal.Get(it.Key)
 	slot, err := r.closer.slot(&rec)

@@ -42,7 +42,7 @@ const (
 	thenStands consequence = "in the inbox; after `oacp stop` held"
 )
 
-// A notice is what the sender of the message is told.
+// A notice says what the sender of the message gets.
 type notice string
 
 const (

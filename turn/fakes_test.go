@@ -27,7 +27,7 @@ const (
 	fakeWorkspace = "OACP_TEST_WORKSPACE"
 )
 
-// fakeDrivers are the drivers, each with a program that ends turns as it is told.
+// fakeDrivers maps each driver to its constructor. The fake program of each ends a turn as the prompt says.
 var fakeDrivers = map[string]func(agent.Options) agent.Driver{
 	"exec": agent.NewExec, "claude": agent.NewClaude, "codex": agent.NewCodex, "acp": agent.NewACP, "ash": agent.NewAsh,
 }

@@ -160,7 +160,7 @@ func (s *decision) show(title string) (shown bool, err error) {
 	return true, err
 }
 
-// print prints the message between what came before and after it in the conversation, and the choices.
+// print prints the latest messages of the conversation before the message, the message, those after it, and the choices.
 func (s *decision) print() {
 	m := s.message
 	before, since := s.conversation()

@@ -72,7 +72,7 @@ func (s *Streams) Color() bool {
 }
 
 // Printf prints a text of the answer. A model may read what is not on the terminal of a person, so nothing in it looks like a tag then.
-// The values are of one line.
+// Callers escape the values with visible.Line.
 func (s *Streams) Printf(format string, values ...any) error {
 	_, err := fmt.Fprint(s.Out, textFor(s.OutTerminal && !s.InAgent(), format, values))
 	return err
