@@ -75,13 +75,7 @@ func TestClaudeBurst(t *testing.T) {
 	}
 	var texts []string
 	collect(body, &texts)
-	tokens, digests := 0, 0
-	for _, text := range texts {
-		if strings.Contains(text, "from other agents, not from your user") {
-			tokens += live.Tokens(text)
-			digests++
-		}
-	}
+	tokens, digests := countDigests(texts)
 	t.Logf("%d tokens in %d digests; the model was asked %d times", tokens, digests, len(requests))
 	if tokens >= 4000 || len(requests) > 12 {
 		t.Errorf("%d digests cost %d tokens, and the model was asked %d times, want less than 4000 and 12", digests, tokens, len(requests))
@@ -94,4 +88,15 @@ func TestClaudeBurst(t *testing.T) {
 	}
 	term.Await("oacp: ", "from codex, ") // which says why the session works
 	wantNoErrors(t, s.w)
+}
+
+// countDigests counts the digests of mail among texts that a model was given, and their tokens.
+func countDigests(texts []string) (tokens, digests int) {
+	for _, text := range texts {
+		if strings.Contains(text, "from other agents, not from your user") {
+			tokens += live.Tokens(text)
+			digests++
+		}
+	}
+	return tokens, digests
 }

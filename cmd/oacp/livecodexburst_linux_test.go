@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/testing/modelstub"
-	"github.com/oacp-go/oacp/live"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -38,13 +37,7 @@ func TestCodexBurst(t *testing.T) {
 	r := requests[len(requests)-1]
 	s.terminal.Say("how is it") // a prompt brings the rest
 	s.server.Await(t, func(r modelstub.Request) bool { return r.Prompt == "how is it" && len(r.Context) > 0 })
-	tokens, digests := 0, 0
-	for _, text := range r.Context {
-		if strings.Contains(text, "from other agents, not from your user") {
-			tokens += live.Tokens(text)
-			digests++
-		}
-	}
+	tokens, digests := countDigests(r.Context)
 	t.Logf("%d tokens in %d digests after %v", tokens, digests, time.Since(start))
 	if digests == 0 || tokens > limit {
 		t.Errorf("%d digests cost %d tokens, want some, and at most %d", digests, tokens, limit)
