@@ -179,7 +179,7 @@ func (c Caller) infer(w *mailbox.Workspace) (schema.AgentName, error) {
 	if agent, err = project.InferAgent(w, c.getenv); err != nil {
 		return agent, err
 	}
-	if any, its, signErr := trust.Signed(w, agent); any {
+	if some, its, signErr := trust.Signed(w, agent); some {
 		mode, _ := trust.ModeOf(w, agent)
 		if signErr != nil || !its || mode != trust.Enforce {
 			return "", cmp.Or(signErr, errUnnamed)

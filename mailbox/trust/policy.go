@@ -261,7 +261,7 @@ func (e *PlaceError) Error() string {
 
 // Explain returns the code and the hint.
 func (e *PlaceError) Explain() (code, hint string) {
-	return "another_workspace", "if you did not change that, somebody wants to be read: look at the links and folders there; --dir names a workspace, " +
+	return "another_workspace", "if you did not change that, look at the links and folders there: another program may have; --dir names a workspace, " +
 		"and in one that you have moved, oacp trust sign-policy --agent AGENT signs the settings anew"
 }
 
@@ -289,8 +289,8 @@ func changeEnrollment(ctx context.Context, home string, change func(enrollment) 
 	return errors.Join(err, dir.Close())
 }
 
-// Signed reports whether settings of any agent of the workspace need a signature, and whether those of the agent do.
-func Signed(w *mailbox.Workspace, agent schema.AgentName) (any, its bool, err error) {
+// Signed reports whether settings of some agent of the workspace need a signature, and whether those of the agent do.
+func Signed(w *mailbox.Workspace, agent schema.AgentName) (some, its bool, err error) {
 	home, err := w.Home()
 	if err != nil {
 		return true, false, err
@@ -302,9 +302,9 @@ func Signed(w *mailbox.Workspace, agent schema.AgentName) (any, its bool, err er
 	agents, err := w.Agents()
 	for _, name := range agents {
 		_, known := list.find(w, policyOf(w, home, name, signing.ReceiverConfig))
-		any, its = any || known, its || known && name == agent
+		some, its = some || known, its || known && name == agent
 	}
-	return any || err != nil, its, err
+	return some || err != nil, its, err
 }
 
 // CheckIdentity returns an error if the id of the workspace is not the one that it had when settings of the agent were
