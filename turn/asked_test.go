@@ -129,17 +129,24 @@ func TestAskedBack(t *testing.T) {
 	}
 }
 
-// TestAskedBackAcrossRuns lets the answer come while no runner works, beside an answer to nothing and another message of the
-// conversation. A program that is no model gets further documents.
-func TestAskedBackAcrossRuns(t *testing.T) {
-	t.Parallel()
+// askedBack runs the turn on a question that asks back.
+func askedBack(t *testing.T) (*asking, Config) {
+	t.Helper()
 	w := newWorkspace(t)
-	m := send(t, w, question("port"))[0]
-	a := &asking{t: t, w: w, m: m, asked: make(chan *schema.Message, 1)}
+	a := &asking{t: t, w: w, m: send(t, w, question("port"))[0], asked: make(chan *schema.Message, 1)}
 	config := Config{Reply: true, NewDriver: plays(a.turn)}
 	if _, err := runOnce(t, w, config); err != nil {
 		t.Fatal(err)
 	}
+	return a, config
+}
+
+// TestAskedBackAcrossRuns lets the answer come while no runner works, beside an answer to nothing and another message of the
+// conversation. A program that is no model gets further documents.
+func TestAskedBackAcrossRuns(t *testing.T) {
+	t.Parallel()
+	a, config := askedBack(t)
+	w := a.w
 	q := <-a.asked
 	answer := conversation.Reply(q, "claude", schema.Notification)
 	answer.Body = schema.TextValue("example.org")
@@ -164,13 +171,8 @@ func TestAskedBackAcrossRuns(t *testing.T) {
 // TestAskedBackAndGone lets the original leave the inbox before the answer comes: the answer then has a turn of its own.
 func TestAskedBackAndGone(t *testing.T) {
 	t.Parallel()
-	w := newWorkspace(t)
-	m := send(t, w, question("port"))[0]
-	a := &asking{t: t, w: w, m: m, asked: make(chan *schema.Message, 1)}
-	config := Config{Reply: true, NewDriver: plays(a.turn)}
-	if _, err := runOnce(t, w, config); err != nil {
-		t.Fatal(err)
-	}
+	a, config := askedBack(t)
+	w := a.w
 	if err := w.Acknowledge(entries(t, w, "codex", mailbox.Inbox)[0]); err != nil {
 		t.Fatal(err)
 	}
