@@ -6,6 +6,7 @@ import (
 
 	"github.com/oacp-go/oacp/client"
 	"github.com/oacp-go/oacp/internal/testing/mailboxtest"
+	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -18,19 +19,7 @@ func TestOptions(t *testing.T) {
 			}
 			t.Run(string(of)+"/"+o.Key, func(t *testing.T) {
 				w := mailboxtest.New(t, "claude", "codex")
-				m := mailboxtest.Draft("codex")
-				m.Type = of
-				switch of {
-				case schema.Handoff:
-					m.Body = schema.TextValue(handoff)
-				case schema.HandoffComplete:
-					m.Body = schema.TextValue(handoffComplete)
-				}
-				sent := mailboxtest.Send(t, w, m).Message
-				r, err := newClient(t, w, "codex").Request(t.Context(), string(sent.ID))
-				if err != nil {
-					t.Fatal(err)
-				}
+				r := requestOf(t, w, of)
 				a := r.Draft()
 				a.Choose, a.Acknowledge = o.Key, o.Acknowledges
 				if o.NeedsText {
@@ -78,18 +67,7 @@ func TestTypeOfAnAnswer(t *testing.T) {
 	}
 	w := mailboxtest.New(t, "claude", "codex")
 	for of, want := range tests {
-		m := mailboxtest.Draft("codex")
-		switch m.Type = of; of {
-		case schema.Handoff:
-			m.Body = schema.TextValue(handoff)
-		case schema.HandoffComplete:
-			m.Body = schema.TextValue(handoffComplete)
-		}
-		sent := mailboxtest.Send(t, w, m).Message
-		r, err := newClient(t, w, "codex").Request(t.Context(), string(sent.ID))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := requestOf(t, w, of)
 		a := r.Draft()
 		if a.Body = schema.TextValue("Done."); of == schema.Handoff { // the body of its answer has fields
 			a.Body = schema.TextValue(handoffComplete)
@@ -98,4 +76,21 @@ func TestTypeOfAnAnswer(t *testing.T) {
 			t.Errorf("the answer to %s is a %s, want %s (%v)", of, a.Type, want, err)
 		}
 	}
+}
+
+// requestOf sends codex a message of a type, and returns it.
+func requestOf(t *testing.T, w *mailbox.Workspace, of schema.Type) *client.Request {
+	t.Helper()
+	m := mailboxtest.Draft("codex")
+	switch m.Type = of; of {
+	case schema.Handoff:
+		m.Body = schema.TextValue(handoff)
+	case schema.HandoffComplete:
+		m.Body = schema.TextValue(handoffComplete)
+	}
+	r, err := newClient(t, w, "codex").Request(t.Context(), string(mailboxtest.Send(t, w, m).Message.ID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
 }
